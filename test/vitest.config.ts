@@ -1,0 +1,36 @@
+import { defineConfig } from "vitest/config";
+
+const root = new URL("..", import.meta.url).pathname;
+
+export default defineConfig({
+  root,
+  test: {
+    projects: [
+      { root, test: { name: "unit", include: ["test/unit/**/*.test.ts"] } },
+      {
+        root,
+        test: {
+          name: "integration",
+          include: ["test/integration/**/*.test.ts"],
+          globalSetup: ["test/support/global-postgres.ts"],
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
+        },
+      },
+      {
+        root,
+        test: { name: "infra", include: ["test/infra/**/*.test.ts"], testTimeout: 120_000, hookTimeout: 120_000 },
+      },
+      {
+        root,
+        test: {
+          name: "e2e",
+          include: ["test/e2e/**/*.test.ts"],
+          testTimeout: 300_000,
+          hookTimeout: 300_000,
+          fileParallelism: false,
+        },
+      },
+    ],
+  },
+});
