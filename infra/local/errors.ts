@@ -1,0 +1,42 @@
+/**
+ * Everything that can go wrong on the local stack and that somebody can do something about.
+ * `{name}` is filled in from the details; each text ends with what to do.
+ */
+export const LOCAL_ERRORS = {
+  ALREADY_RUNNING:
+    "A stack with process {pid} runs in {dir} already. Stop it, or give another folder with --state-dir.",
+  PORT_IN_USE: "Port {port} for {what} is taken. Stop what listens there, or give {option} (0 means any free port).",
+  SYNTH_FAILED:
+    "Synthesizing the app ended with {outcome}:\n{output}\nMend infra/aws, or run node infra/aws/app.ts by itself.",
+  ASSEMBLY_INCOMPLETE: "The cloud assembly in {dir} lacks {what}. Synthesize again.",
+  RESOURCE_TYPE_UNKNOWN:
+    "{id} is an {type}, which the local stack neither runs nor knows to be without meaning here. Add it to infra/local/resource-types.ts.",
+  TEMPLATE_UNRESOLVED: "{path}: {what}. Teach infra/local/template.ts, or write it differently in infra/aws.",
+  PROPERTY_UNSUPPORTED: "{id} has {property} = {value}, which the local stack cannot run: {why}.",
+  NOT_IN_TEMPLATE: "The template has no {what}; the local stack needs one.",
+  ROLE_LACKS_PERMISSION: "{role} may not {action} on {resource}; AWS would refuse {what}. Grant it in infra/aws.",
+  TRIGGER_FAILED: "Trigger {id}: its function {functionName} failed: {error}. Its log is {logFile}.",
+  NOT_FOUND: "There is no {what} named {name}; there are: {known}.",
+  BAD_REQUEST: "{field}: {problem}.",
+  VOLUME_NOT_ACTIVE: "Volume {id} is still {status} after {seconds} s. The logs are in {logs}.",
+  API_FAILED: "{method} {path} answered {status}: {body}. The logs are in {logs}.",
+  STACK_DIED: "The local stack ended with {outcome} before it was ready:\n{output}",
+} as const satisfies Record<string, string>;
+
+export type LocalErrorCode = keyof typeof LOCAL_ERRORS;
+
+/** An error of the local stack: `code` is for programs, the message says what to do. */
+export class LocalError extends Error {
+  readonly code: LocalErrorCode;
+  readonly details: Readonly<Record<string, unknown>>;
+
+  constructor(code: LocalErrorCode, details: Readonly<Record<string, unknown>> = {}, options?: ErrorOptions) {
+    super(
+      LOCAL_ERRORS[code].replace(/\{(\w+)\}/g, (_, name: string) => String(details[name] ?? "?")),
+      options,
+    );
+    this.name = "LocalError";
+    this.code = code;
+    this.details = details;
+  }
+}
