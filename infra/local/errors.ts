@@ -6,6 +6,17 @@ export const LOCAL_ERRORS = {
   ALREADY_RUNNING:
     "A stack with process {pid} runs in {dir} already. Stop it, or give another folder with --state-dir.",
   PORT_IN_USE: "Port {port} for {what} is taken. Stop what listens there, or give {option} (0 means any free port).",
+  DATA_DIRECTORY_VERSION:
+    "{dataDir} holds the data of PostgreSQL {found}, and this stack runs PostgreSQL {expected}. Move the directory away (PostgreSQL {found} can still read it) and start again.",
+  DATA_DIRECTORY_IN_USE:
+    "{dataDir} is in use by process {pid}, which still runs. Stop it, or give another folder with --state-dir.",
+  DATA_DIRECTORY_UNREACHABLE:
+    "User {user}, who runs PostgreSQL, cannot use {dataDir}: {reason}. Give a folder that this user may enter.",
+  POSTGRES_USER:
+    "PostgreSQL does not run as root, and there is no user postgres to run it as, nor could one be made: {reason}. Make it (useradd --system postgres), or start as another user.",
+  POSTGRES_BINARIES:
+    "There is no PostgreSQL for {platform} that runs here: {reason}. Run npm ci again, with optional dependencies.",
+  POSTGRES_START: "PostgreSQL did not start in {dataDir}: {reason}. What it says is the cause to remove.",
   SYNTH_FAILED:
     "Synthesizing the app ended with {outcome}:\n{output}\nMend infra/aws, or run node infra/aws/app.ts by itself.",
   ASSEMBLY_INCOMPLETE: "The cloud assembly in {dir} lacks {what}. Synthesize again.",

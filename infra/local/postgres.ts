@@ -1,0 +1,142 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import pg from "pg";
+import { LocalError } from "./errors.ts";
+import { type Account, serverAccount } from "./postgres/account.ts";
+import { type Binaries, findBinaries } from "./postgres/binaries.ts";
+import { type DataDirectory, openDataDirectory, placeFor } from "./postgres/data-directory.ts";
+import { endOrphans, forgetKeeper, noteKeeper } from "./postgres/orphans.ts";
+import { claimPort, portInUse } from "./postgres/port.ts";
+
+const HOST = "127.0.0.1";
+const SUPERUSER = "postgres";
+const STOP_PATIENCE_MS = 15_000;
+
+/** What `startPostgres` is told. */
+export interface PostgresOptions {
+  /** Where the data live; made if need be. As root it must be reachable for user postgres, else another place is used. */
+  readonly dataDir: string;
+  /** 0 takes any free port. */
+  readonly port: number;
+  /** Server settings that go over ours, as `max_connections: "50"`. */
+  readonly settings?: Readonly<Record<string, string>>;
+}
+
+/** A running PostgreSQL 17 on 127.0.0.1. */
+export interface Postgres {
+  readonly host: string;
+  readonly port: number;
+  readonly superuser: string;
+  readonly password: string;
+  /** Where the data really live. */
+  readonly dataDir: string;
+  readonly pid: number;
+  /** Connection string of the superuser. */
+  url(database: string): string;
+  /** Stops the server in good order; the data stay. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts PostgreSQL on a data directory, which is made first if need be. A server left behind by a killed process in
+ * the same directory is ended. Errors: PORT_IN_USE, DATA_DIRECTORY_VERSION, DATA_DIRECTORY_IN_USE,
+ * DATA_DIRECTORY_UNREACHABLE, POSTGRES_USER, POSTGRES_BINARIES, POSTGRES_START.
+ */
+export async function startPostgres(options: PostgresOptions): Promise<Postgres> {
+  const account = serverAccount();
+  const binaries = await findBinaries(account);
+  const place = await placeFor(options.dataDir, account);
+  await endOrphans(place);
+  const directory = await openDataDirectory(place, binaries, account);
+  const port = await claimPort(options.port);
+  await noteKeeper(place);
+  const child = await launch(binaries, account, directory, port, options.settings ?? {});
+  const url = (database: string) => connectionString(port, directory.password, database);
+  const stop = stopper(child, place);
+  try {
+    if (binaries.has("pg_stat_statements")) await addStatistics(url);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  const pid = child.pid ?? 0;
+  return { host: HOST, port, superuser: SUPERUSER, password: directory.password, dataDir: place, pid, url, stop };
+}
+
+function connectionString(port: number, password: string, database: string): string {
+  return `postgresql://${SUPERUSER}:${password}@${HOST}:${port}/${encodeURIComponent(database)}`;
+}
+
+function launch(
+  binaries: Binaries,
+  account: Account | undefined,
+  directory: DataDirectory,
+  port: number,
+  settings: Readonly<Record<string, string>>,
+): Promise<ChildProcess> {
+  const all = { ...defaultSettings(binaries), port: String(port), ...settings };
+  const flags = Object.entries(all).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
+  // A process group of its own: Ctrl-C in a terminal must not stop the database before those who use it.
+  const how = {
+    ...account?.ids,
+    cwd: "/",
+    detached: true,
+    stdio: ["ignore", "ignore", "pipe"] as ["ignore", "ignore", "pipe"],
+  };
+  const child = spawn(binaries.postgres, ["-D", directory.path, ...flags], how);
+  return new Promise((done, failed) => {
+    let log = "";
+    child.stderr.on("data", (chunk) => {
+      log = (log + chunk).slice(-8_000);
+      if (log.includes("database system is ready to accept connections")) done(child);
+    });
+    child.once("error", failed);
+    child.once("exit", (code) => {
+      if (log.includes("could not bind")) return failed(portInUse(port));
+      const reason = log.trim() || `it ended with code ${code}`;
+      failed(new LocalError("POSTGRES_START", { dataDir: directory.path, reason }));
+    });
+  });
+}
+
+function defaultSettings(binaries: Binaries): Record<string, string> {
+  const statistics = {
+    shared_preload_libraries: "pg_stat_statements",
+    "pg_stat_statements.track": "all",
+    "pg_stat_statements.max": "10000",
+  };
+  return {
+    listen_addresses: HOST,
+    unix_socket_directories: "",
+    max_connections: "200",
+    timezone: "UTC",
+    log_timezone: "UTC",
+    ...(binaries.has("pg_stat_statements") ? statistics : {}),
+  };
+}
+
+/** In template1, so that every database made later has the extension. */
+async function addStatistics(url: (database: string) => string): Promise<void> {
+  for (const database of ["template1", "postgres"]) {
+    const client = new pg.Client({ connectionString: url(database) });
+    await client.connect();
+    await client.query("create extension if not exists pg_stat_statements");
+    await client.end();
+  }
+}
+
+function stopper(child: ChildProcess, dataDir: string): () => Promise<void> {
+  const atExit = () => child.kill("SIGINT");
+  process.once("exit", atExit);
+  return async () => {
+    process.off("exit", atExit);
+    if (child.exitCode === null && child.signalCode === null) {
+      const exited = once(child, "exit");
+      child.kill("SIGINT");
+      const patience = setTimeout(() => child.kill("SIGQUIT"), STOP_PATIENCE_MS);
+      await exited;
+      clearTimeout(patience);
+    }
+    await forgetKeeper(dataDir);
+  };
+}
