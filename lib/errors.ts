@@ -1,0 +1,66 @@
+/**
+ * Every error that Millrace throws on purpose: one code each, with a sentence that says what to do.
+ * `status` is the HTTP status an API should answer with.
+ */
+export const ERRORS = {
+  PIPELINE_NAME: { status: 500, text: "{name} is not a pipeline name: use a-z, 0-9 and -, starting with a letter" },
+  PIPELINE_TWICE: { status: 500, text: "two pipelines are called {name}: give one of them another name" },
+  PIPELINE_UNKNOWN: { status: 404, text: "no pipeline is called {name}; registered: {registered}" },
+  TABLE_UNKNOWN: { status: 404, text: "no pipeline works on table {table}; tables with pipelines: {registered}" },
+  NO_STATES: { status: 500, text: "pipeline {name} has no states: list at least one" },
+  OPTION: { status: 500, text: "{name}: {option} is {value}, but must be {expected}" },
+  OPTION_RELATION: { status: 500, text: "{name}: {left} ({leftValue}) must be {relation} {right} ({rightValue})" },
+  CONNECTION_BUDGET: {
+    status: 500,
+    text: "connections: {sum} are needed ({parts}), the budget is {budget}: lower workers or concurrency, or raise the budget",
+  },
+  READY_NOT_IMMUTABLE: {
+    status: 500,
+    text: "{name}: ready calls {function}(), which changes with time and cannot stand in an index; use the answer's due for a date",
+  },
+  READY_EMPTY: { status: 500, text: "{name}: ready names no column of its table" },
+  ITEM_MALFORMED: { status: 400, text: "this is no item message: {reason}" },
+  HINT_MALFORMED: { status: 400, text: "this is no hint message: {reason}" },
+  CURSOR_MALFORMED: { status: 400, text: "this is no cursor of a list: start again without one" },
+  ID_MALFORMED: { status: 400, text: "{id} is no uuid" },
+  NO_SUCH_ROW: { status: 404, text: "{table} has no row {id}" },
+  PATCH_COLUMN: { status: 500, text: "{pipeline} may not write {column} of {table}: it belongs to the engine" },
+  PROCESS_TIMEOUT: { status: 500, text: "processing took longer than {seconds} s" },
+  LOCK_LOST: { status: 500, text: "the lock of {pipeline} {id} was lost: somebody else goes on with the row" },
+  WORKER_ENDS: { status: 500, text: "the function ends before {pipeline} {id} is done" },
+  DATABASE_RESUMING: { status: 503, text: "the database is resuming after a pause; try again in a few seconds" },
+  DATABASE_UNANSWERED: { status: 503, text: "{statement} got no answer in time; whether it ran is not known" },
+  DATABASE_REFUSED: { status: 503, text: "{statement} was refused: {message}" },
+  STATEMENT_FAILED: { status: 500, text: "{statement} failed: {message}" },
+  VALUE_UNSUPPORTED: { status: 500, text: "a value of type {type} cannot be sent to the database" },
+  ENVIRONMENT: { status: 500, text: "environment variable {variable} is {problem}" },
+  MIGRATION_LOCKED: { status: 503, text: "another migration holds the lock until {until}; waited {seconds} s" },
+  MIGRATION_LOCK_LOST: { status: 500, text: "the migration lock was lost to another run; nothing more was done" },
+  MIGRATION_FAILED: { status: 500, text: "migration {migration} failed: {message}" },
+  COLUMN_MISSING: { status: 500, text: "{table} lacks {columns}: add them with addPipelineColumns() in a migration" },
+  INDEX_BUILD: { status: 500, text: "index {index} could not be built: {message}" },
+} as const satisfies Record<string, { readonly status: number; readonly text: string }>;
+
+export type ErrorCode = keyof typeof ERRORS;
+
+/** An error with a code of {@link ERRORS}; `details` fill the sentence, `cause` keeps the original error. */
+export class MillraceError extends Error {
+  readonly code: ErrorCode;
+  readonly details: Readonly<Record<string, unknown>>;
+
+  constructor(code: ErrorCode, details: Readonly<Record<string, unknown>> = {}, options?: ErrorOptions) {
+    super(fill(ERRORS[code].text, details), options);
+    this.name = "MillraceError";
+    this.code = code;
+    this.details = details;
+  }
+
+  /** The HTTP status that fits. */
+  get status(): number {
+    return ERRORS[this.code].status;
+  }
+}
+
+function fill(text: string, details: Readonly<Record<string, unknown>>): string {
+  return text.replace(/\{(\w+)\}/g, (_, name: string) => String(details[name] ?? "?"));
+}
