@@ -46,5 +46,8 @@ export interface ProblemJson {
   readonly title: string;
   readonly status: number;
   readonly detail: string;
+  /** For programs. */
   readonly code: string;
+  /** What is wrong with which field of the body or the query, where it is that. */
+  readonly fields?: readonly { readonly field: string; readonly problem: string }[];
 }
