@@ -1,0 +1,95 @@
+/* Function URLs: HTTP on loopback, turned into events and back. Calls need no signature here. */
+
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { type Listening, listen, readBody } from "./http.ts";
+import type { InvokeResult, LambdaFunction } from "./lambda/lambda-function.ts";
+
+interface UrlAnswer {
+  readonly statusCode?: number;
+  readonly headers?: Readonly<Record<string, string | number | boolean>>;
+  readonly cookies?: readonly string[];
+  readonly body?: string;
+  readonly isBase64Encoded?: boolean;
+}
+
+const TEXT = /^(text\/|application\/(json|.*\+json|xml|.*\+xml|javascript|x-www-form-urlencoded))/;
+
+/** Serves a function's URL; port 0 is any free one. */
+export function serveFunctionUrl(find: () => LambdaFunction | undefined, port: number): Promise<Listening> {
+  return listen((incoming, outgoing) => void handle(find(), incoming, outgoing), {
+    port,
+    what: "the API",
+    option: "--api-port",
+  });
+}
+
+async function handle(fn: LambdaFunction | undefined, incoming: IncomingMessage, outgoing: ServerResponse) {
+  const body = await readBody(incoming);
+  const result = fn ? await fn.invoke(JSON.stringify(eventOf(incoming, body))) : "throttled";
+  write(outgoing, result);
+}
+
+/** The event, payload version 2.0. */
+function eventOf(incoming: IncomingMessage, body: string): Record<string, unknown> {
+  const url = new URL(incoming.url ?? "/", "http://local");
+  const headers = Object.fromEntries(
+    Object.entries(incoming.headers).map(([name, value]) => [name, Array.isArray(value) ? value.join(",") : value]),
+  );
+  const query: Record<string, string> = {};
+  for (const [name, value] of url.searchParams) query[name] = name in query ? `${query[name]},${value}` : value;
+  const { cookie, ...others } = headers;
+  const isText = body === "" || TEXT.test(headers["content-type"] ?? "");
+  const now = new Date();
+  return {
+    version: "2.0",
+    routeKey: "$default",
+    rawPath: url.pathname,
+    rawQueryString: url.search.slice(1),
+    ...(cookie === undefined ? {} : { cookies: cookie.split(/; */) }),
+    headers: { ...others, "x-forwarded-for": "127.0.0.1", "x-forwarded-proto": "http" },
+    ...(url.search === "" ? {} : { queryStringParameters: query }),
+    requestContext: {
+      accountId: "anonymous",
+      apiId: "local",
+      domainName: headers["host"],
+      domainPrefix: "local",
+      http: {
+        method: incoming.method,
+        path: url.pathname,
+        protocol: `HTTP/${incoming.httpVersion}`,
+        sourceIp: "127.0.0.1",
+        userAgent: headers["user-agent"] ?? "",
+      },
+      requestId: crypto.randomUUID(),
+      routeKey: "$default",
+      stage: "$default",
+      time: now.toUTCString(),
+      timeEpoch: now.getTime(),
+    },
+    ...(body === "" ? {} : { body: isText ? body : Buffer.from(body, "utf8").toString("base64") }),
+    isBase64Encoded: !isText,
+  };
+}
+
+function write(outgoing: ServerResponse, result: InvokeResult): void {
+  const json = { "content-type": "application/json" };
+  if (result === "throttled") {
+    outgoing.writeHead(429, json).end('{"message":"Too Many Requests"}');
+    return;
+  }
+  if (!result.ok) {
+    outgoing.writeHead(502, json).end('{"message":"Internal Server Error"}');
+    return;
+  }
+  const answer = JSON.parse(result.payload) as UrlAnswer | null;
+  if (answer === null || typeof answer !== "object" || answer.statusCode === undefined) {
+    outgoing.writeHead(200, json).end(typeof answer === "string" ? answer : result.payload);
+    return;
+  }
+  const headers: Record<string, string | string[]> = {};
+  for (const [name, value] of Object.entries(answer.headers ?? {})) headers[name.toLowerCase()] = String(value);
+  headers["content-type"] ??= "application/json";
+  if (answer.cookies) headers["set-cookie"] = [...answer.cookies];
+  outgoing.writeHead(answer.statusCode, headers);
+  outgoing.end(Buffer.from(answer.body ?? "", answer.isBase64Encoded ? "base64" : "utf8"));
+}

@@ -1,0 +1,28 @@
+/* One JSON line for everything that happens to a message: how often it was received can be read from outside. */
+
+import { createWriteStream } from "node:fs";
+
+/** A line of `sqs.jsonl`. `count` is the message's receive count, `handle` that of one receive. */
+export interface QueueEvent {
+  readonly queue: string;
+  readonly op: "send" | "receive" | "delete" | "visibility" | "drop" | "refuse";
+  readonly messageId?: string;
+  readonly count?: number;
+  readonly seconds?: number;
+  readonly fault?: string;
+  readonly body?: string;
+}
+
+export interface QueueLog {
+  write(event: QueueEvent): void;
+  close(): Promise<void>;
+}
+
+/** Opens the log; lines are added to what is there. */
+export function openQueueLog(file: string): QueueLog {
+  const stream = createWriteStream(file, { flags: "a" });
+  return {
+    write: (event) => void stream.write(`${JSON.stringify({ at: new Date().toISOString(), ...event })}\n`),
+    close: () => new Promise((resolve) => stream.end(() => resolve())),
+  };
+}
