@@ -1,0 +1,66 @@
+/**
+ * What a failed Data API call means for what may be done next.
+ * - `again`: certainly not executed, or rolled back whole; repeat it.
+ * - `resuming`: certainly not executed, the database wakes up; repeat it with patience.
+ * - `lockTimeout`: rolled back, because somebody holds a row; repeat it, or split the batch.
+ * - `unanswered`: nobody knows; repeat only what is safe to send twice.
+ * - `failed`: executed and refused by PostgreSQL; a repetition would fail the same way.
+ * - `refused`: the service refused the call.
+ */
+export type Failure = "again" | "resuming" | "lockTimeout" | "unanswered" | "failed" | "refused";
+
+export interface Classified {
+  readonly failure: Failure;
+  readonly sqlState: string | undefined;
+  readonly message: string;
+}
+
+/** deadlock_detected, serialization_failure: the whole statement rolled back. */
+const ROLLED_BACK = new Set(["40P01", "40001"]);
+const LOCK_NOT_AVAILABLE = "55P03";
+
+/** Errors of the service after which it is not known whether the statement ran. */
+const UNANSWERED = new Set([
+  "InternalServerErrorException",
+  "InternalFailure",
+  "ServiceUnavailableError",
+  "DatabaseUnavailableException",
+  "StatementTimeoutException",
+  "TimeoutError",
+  "AbortError",
+]);
+
+/** Errors of a connection that was never made. */
+const NOT_CONNECTED = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"]);
+
+interface ErrorLike {
+  readonly name?: string;
+  readonly message?: string;
+  readonly code?: string;
+  readonly $metadata?: { readonly httpStatusCode?: number };
+}
+
+/**
+ * Classifies by `name`, never by class: errors outside the service model have none.
+ * https://docs.aws.amazon.com/rdsdataservice/latest/APIReference/API_ExecuteStatement.html
+ */
+export function classify(error: unknown): Classified {
+  const { name = "", message = String(error), code = "", $metadata } = (error ?? {}) as ErrorLike;
+  // the state stands at the end; a value in Detail may hold the same words
+  const sqlState = /SQLState: ([0-9A-Z]{5})\s*$/.exec(message)?.[1];
+  const as = (failure: Failure): Classified => ({ failure, sqlState, message });
+  if (name === "DatabaseResumingException") return as("resuming");
+  if (name === "ThrottlingException" || name === "TooManyRequestsException" || $metadata?.httpStatusCode === 429)
+    return as("again");
+  if (NOT_CONNECTED.has(code) || /connection timed out|socket timed out while establishing/i.test(message))
+    return as("again");
+  if (sqlState !== undefined) {
+    if (ROLLED_BACK.has(sqlState)) return as("again");
+    return as(sqlState === LOCK_NOT_AVAILABLE ? "lockTimeout" : "failed");
+  }
+  if (name === "UnsupportedResultException") return as("failed");
+  const status = $metadata?.httpStatusCode;
+  if (UNANSWERED.has(name) || (status !== undefined && status >= 500)) return as("unanswered");
+  // no status: the connection broke after the request was sent
+  return as(status === undefined ? "unanswered" : "refused");
+}

@@ -1,0 +1,146 @@
+import {
+  BeginTransactionCommand,
+  CommitTransactionCommand,
+  ExecuteStatementCommand,
+  type RDSDataClient,
+  RollbackTransactionCommand,
+} from "@aws-sdk/client-rds-data";
+import { Kysely } from "kysely";
+import pLimit, { type LimitFunction } from "p-limit";
+import type { Answered, Database, RunOptions } from "../engine/ports.ts";
+import { MillraceError } from "../errors.ts";
+import type { Statement } from "../sql/statement.ts";
+import { type DataApiCalls, type DataApiTarget, mendedDialect } from "./data-api-dialect.ts";
+import { type Classified, classify } from "./data-api-errors.ts";
+
+/** Longest wait for one answer, in seconds: AWS advises a minute, so that the client does not give up first. */
+const ANSWER_SECONDS = 60;
+/** Kept back from the time left, to report what happened. */
+const RESERVE_MS = 500;
+
+export interface DataApiOptions extends DataApiTarget {
+  /** A client with `maxAttempts: 1`: what may be repeated is decided here. */
+  readonly client: RDSDataClient;
+  /** Calls at once of this process, over all its connections. Share one limiter within a process. */
+  readonly limiter: LimitFunction;
+  /** Milliseconds until the function is stopped. @default no end */
+  readonly timeLeft?: () => number;
+}
+
+/** Calls at once of one process: `callsInFlight` of the connection budget. */
+export const callLimiter = (callsInFlight: number): LimitFunction => pLimit(callsInFlight);
+
+/** The database of an application, reached by stateless calls. */
+export interface DataApiDatabase<DB> extends Database {
+  /** For the application's own queries. */
+  readonly kysely: Kysely<DB>;
+  /**
+   * Runs long DDL outside a transaction: the statement goes on when the call times out.
+   * @returns whether the end was seen
+   */
+  runLong(statement: Statement<unknown>): Promise<"done" | "unanswered">;
+}
+
+/** Connects to a database through the Data API. Makes no call by itself. */
+export function dataApi<DB>(options: DataApiOptions): DataApiDatabase<DB> {
+  const timeLeft = options.timeLeft ?? (() => Number.POSITIVE_INFINITY);
+  const kyselyOf = (seconds: number, continueAfterTimeout: boolean) =>
+    new Kysely<DB>({ dialect: mendedDialect(callsOf(options, seconds, timeLeft, continueAfterTimeout), options) });
+  const kysely = kyselyOf(ANSWER_SECONDS, false);
+  return {
+    kysely,
+    run: (statement, runOptions = {}) => {
+      const seconds = runOptions.timeoutSeconds ?? ANSWER_SECONDS;
+      const executor = seconds === ANSWER_SECONDS ? kysely : kyselyOf(seconds, false);
+      return repeat(statement, runOptions, timeLeft, async () => {
+        return (await statement.query.execute(executor)).rows;
+      });
+    },
+    async runLong(statement) {
+      try {
+        await statement.query.execute(kyselyOf(ANSWER_SECONDS, true));
+        return "done";
+      } catch (cause) {
+        const classified = classify(cause);
+        if (classified.failure === "unanswered") return "unanswered";
+        throw failureOf(statement.name, classified, cause);
+      }
+    },
+  };
+}
+
+function callsOf(
+  { client, limiter }: DataApiOptions,
+  seconds: number,
+  timeLeft: () => number,
+  continueAfterTimeout: boolean,
+): DataApiCalls {
+  const call = <T>(send: (options: { abortSignal: AbortSignal }) => Promise<T>) =>
+    limiter(async () => {
+      const ms = Math.max(1, Math.min(seconds * 1000, timeLeft() - RESERVE_MS));
+      const timer = new AbortController();
+      const timeout = setTimeout(() => timer.abort(), ms);
+      try {
+        return await send({ abortSignal: timer.signal });
+      } finally {
+        clearTimeout(timeout);
+      }
+    });
+  return {
+    executeStatement: (input: ConstructorParameters<typeof ExecuteStatementCommand>[0]) =>
+      call((o) =>
+        client.send(new ExecuteStatementCommand(continueAfterTimeout ? { ...input, continueAfterTimeout } : input), o),
+      ),
+    beginTransaction: (input: ConstructorParameters<typeof BeginTransactionCommand>[0]) =>
+      call((o) => client.send(new BeginTransactionCommand(input), o)),
+    commitTransaction: (input: ConstructorParameters<typeof CommitTransactionCommand>[0]) =>
+      call((o) => client.send(new CommitTransactionCommand(input), o)),
+    rollbackTransaction: (input: ConstructorParameters<typeof RollbackTransactionCommand>[0]) =>
+      call((o) => client.send(new RollbackTransactionCommand(input), o)),
+  } as unknown as DataApiCalls;
+}
+
+/** Waits between attempts, in ms: at once after a rollback, patiently while the database wakes up. */
+function pause(classified: Classified, attempt: number): number {
+  if (classified.failure === "resuming") return Math.min(5000, 1000 * 1.5 ** attempt) * (0.9 + 0.2 * Math.random());
+  return Math.min(2000, 20 * 2 ** attempt) * (0.5 + Math.random());
+}
+
+async function repeat<Row>(
+  statement: Statement<Row>,
+  { patient = false }: RunOptions,
+  timeLeft: () => number,
+  attempt: () => Promise<readonly Row[]>,
+): Promise<Answered<Row>> {
+  const until = performance.now() + Math.min(ANSWER_SECONDS * 1000, timeLeft() - 2 * RESERVE_MS);
+  let unanswered = false;
+  for (let n = 0; ; n++) {
+    try {
+      return { rows: await attempt(), unanswered };
+    } catch (cause) {
+      if (cause instanceof MillraceError) throw cause;
+      const classified = classify(cause);
+      if (classified.failure === "unanswered") unanswered = true;
+      const hopeless =
+        classified.failure === "failed" ||
+        classified.failure === "refused" ||
+        (classified.failure === "lockTimeout" && !patient);
+      const ms = pause(classified, n);
+      if (hopeless || performance.now() + ms > until)
+        throw unanswered && !hopeless
+          ? new MillraceError("DATABASE_UNANSWERED", { statement: statement.name }, { cause })
+          : failureOf(statement.name, classified, cause, unanswered);
+      await new Promise((resolve) => setTimeout(resolve, ms));
+    }
+  }
+}
+
+/** `details.unanswered`: an earlier attempt got no answer, so nobody knows. */
+function failureOf(statement: string, { failure, sqlState, message }: Classified, cause: unknown, unanswered = false) {
+  const details = { statement, message, sqlState, failure, unanswered };
+  if (failure === "resuming") return new MillraceError("DATABASE_RESUMING", details, { cause });
+  if (failure === "unanswered") return new MillraceError("DATABASE_UNANSWERED", details, { cause });
+  if (failure === "failed" || failure === "lockTimeout")
+    return new MillraceError("STATEMENT_FAILED", details, { cause });
+  return new MillraceError("DATABASE_REFUSED", details, { cause });
+}

@@ -1,0 +1,69 @@
+/** Names and payloads of everything that the engine reports. Each becomes one structured log line, and a metric. */
+export interface EventPayloads {
+  "items.fetched": { pipeline: string; count: number; expired: number };
+  "items.queued": { pipeline: string; count: number };
+  "items.refused": { pipeline: string; count: number; retrySeconds: number };
+  "items.expired": { pipeline: string; count: number };
+  "item.lost": { pipeline: string; id: string; attempts: number; dead: boolean };
+  "item.claimed": { pipeline: string; id: string; token: string; attempt: number; state: string };
+  "item.applied": { pipeline: string; id: string; token: string; attempt: number; state: string; ms: number };
+  "item.already": { pipeline: string; id: string; token: string; phase: string };
+  "item.stale": { pipeline: string; id: string; token: string; phase: string; orphan?: string };
+  "item.unknown": { pipeline: string; id: string; token: string; phase: string; orphan?: string };
+  "item.retried": { pipeline: string; id: string; token: string; attempt: number; reason: string };
+  "item.failed": {
+    pipeline: string;
+    id: string;
+    token: string;
+    attempt: number;
+    error: string;
+    retryInSeconds: number | null;
+  };
+  "item.dead": { pipeline: string; id: string; token: string; attempt: number; error: string };
+  "item.released": { pipeline: string; id: string; token: string };
+  "item.alone": { pipeline: string; id: string };
+  "item.compensated": { pipeline: string; id: string; token: string };
+  "message.malformed": { code: string; error: string; messageId: string };
+  "message.unknown": { code: string; error: string; messageId: string };
+  "messages.kept": { count: number; error: string };
+  "hint.skipped": { pipeline: string };
+  "fetch.failed": { pipeline: string; error: string };
+  "heartbeat.failed": { error: string };
+  "renewal.failed": { pipeline: string; error: string };
+  "finish.failed": { pipeline: string; step: string; error: string };
+  "locks.extended": { pipeline: string; watched: number; extended: number; late: number; lost: number };
+  "items.resent": { pipeline: string; count: number };
+  "locks.swept": { table: string; unlocked: number; ended: number; deleted: number };
+  "hint.failed": { error: string };
+  "heartbeater.failed": { error: string };
+}
+
+export type EventName = keyof EventPayloads;
+
+/** Where events go. */
+export interface Events {
+  emit<N extends EventName>(name: N, payload: EventPayloads[N]): void;
+}
+
+/** What an operator must look at, as against what merely happens. */
+export const LEVELS: Readonly<Partial<Record<EventName, "warn" | "error" | "debug">>> = {
+  "item.stale": "warn",
+  "item.unknown": "error",
+  "item.lost": "warn",
+  "item.failed": "warn",
+  "item.dead": "error",
+  "items.refused": "warn",
+  "items.expired": "warn",
+  "message.malformed": "error",
+  "message.unknown": "error",
+  "messages.kept": "error",
+  "fetch.failed": "error",
+  "heartbeat.failed": "error",
+  "renewal.failed": "warn",
+  "finish.failed": "error",
+  "hint.failed": "warn",
+  "heartbeater.failed": "warn",
+  "locks.swept": "warn",
+  "items.resent": "warn",
+  "hint.skipped": "debug",
+};

@@ -1,0 +1,110 @@
+import { sql } from "kysely";
+import type { Pipeline } from "../define/pipeline.ts";
+import type { Registry } from "../define/registry.ts";
+import { int, readyAny, type Sql, seconds, table, text } from "./parts.ts";
+import { type Statement, statement } from "./statement.ts";
+
+/** An item that waits this much longer than one queued after it has been overtaken: its message may be lost. */
+const OVERTAKEN_SECONDS = 5;
+/** An item that waits this long while nothing is processed: its message may be lost. */
+const FORGOTTEN_SECONDS = 30;
+/** A message is sent again at most this often. */
+const RESEND_SECONDS = 30;
+
+export interface HeartbeatRow {
+  readonly pipeline: string;
+  /** Items in flight. */
+  readonly in_flight: number;
+  /** Queued or processing items that are alive. */
+  readonly watched: number;
+  readonly extended: number;
+  /** Alive items whose row carries another token. */
+  readonly lost: number;
+  /** Alive items whose lock had expired already. */
+  readonly late: number;
+  /** A due row waits under an expired lock: hint. */
+  readonly takeable: boolean;
+  /** JSON list of {id, token}: messages to send again. */
+  readonly resend: string;
+  /** Seconds since the last sweep, and since the last full scan; null = never. */
+  readonly sweep_age: number | null;
+  readonly scan_age: number | null;
+}
+
+/**
+ * Extends the locks of items in flight that are alive, for all pipelines in one call, and names the messages to send
+ * again. Never waits for a row that somebody else has locked. Guards: the item's token is the row's, and `alive_until`
+ * lies ahead: a crashed worker's lock is not kept alive.
+ */
+export function heartbeatSql(registry: Registry): Statement<HeartbeatRow> {
+  const pipelines = [...registry.pipelines].sort((a, b) => compare(a.table, b.table) || compare(a.name, b.name));
+  const parts = pipelines.map((p, n) => extendOf(p, n));
+  const lastLock = sql.id(`l_${pipelines.length - 1}`);
+  return statement(
+    "heartbeat",
+    "all",
+    sql`with
+${sql.join(
+  parts,
+  sql`,
+`,
+)},
+again as materialized (
+  select l.item_id, l.pipeline, l.lock_token from (select * from (${sql.join(
+    pipelines.map((_, n) => sql`select * from ${sql.id(`r_${n}`)}`),
+    sql` union all `,
+  )}) u order by u.id) r
+  cross join lateral (
+    select i.item_id, i.pipeline, i.lock_token from millrace.items i where i.item_id = r.id and i.pipeline = r.pipeline and i.lock_token = r.token and i.state = 'queued' for no key update skip locked) l
+  where (select count(*) from ${lastLock}) >= 0),
+resent as (
+  update millrace.items i set queued_at = now() from again a where i.item_id = a.item_id and i.pipeline = a.pipeline and i.lock_token = a.lock_token
+  returning i.item_id, i.pipeline, i.lock_token),
+beat as (
+  insert into millrace.upkeep (task, done_at) values ('heartbeat', now()) on conflict (task) do update set done_at = excluded.done_at)
+${sql.join(
+  pipelines.map((p, n) => answerOf(p, n)),
+  sql`
+union all
+`,
+)}`,
+  );
+}
+
+/** CTEs of one pipeline: h_ what is in flight, l_ the rows locked, k_ the rows extended, r_ the messages to send again. */
+function extendOf(p: Pipeline, n: number): Sql {
+  const [h, l, k, r] = [`h_${n}`, `l_${n}`, `k_${n}`, `r_${n}`].map((name) => sql.id(name)) as [Sql, Sql, Sql, Sql];
+  const { lockTimeoutSeconds, heartbeatTriggerSeconds, heartbeatTickSeconds } = p.options;
+  const before = n === 0 ? sql`true` : sql`(select count(*) from ${sql.id(`l_${n - 1}`)}) >= 0`;
+  return sql`${h} as materialized (
+  select i.item_id as id, i.lock_token as token, i.state, i.queued_at, i.claimed_at, i.alive_until, i.state in ('queued', 'processing') and i.alive_until > now() as alive,
+    t.id is not null and t.lock_token = i.lock_token as ours, t.lock_expires_at < now() as expired, t.lock_expires_at < now() + ${seconds(heartbeatTriggerSeconds)} as near
+  from millrace.items i left join ${table(p.table)} t on t.id = i.item_id where i.pipeline = ${text(p.name)} and i.finished_at is null),
+${l} as materialized (
+  select h.id, h.token, h.alive_until from (select * from ${h} where alive and ours and near order by id) h cross join lateral (
+    select 1 from ${table(p.table)} t where t.id = h.id and t.lock_token = h.token for no key update skip locked) x
+  where ${before}),
+${k} as (
+  update ${table(p.table)} t set lock_expires_at = greatest(t.lock_expires_at, least(now() + ${seconds(lockTimeoutSeconds)}, x.alive_until + ${seconds(heartbeatTickSeconds)}))
+  from ${l} x where t.id = x.id and t.lock_token = x.token returning t.id),
+${r} as materialized (
+  select h.id, ${text(p.name)}::text as pipeline, h.token from ${h} h where h.alive and h.ours and h.state = 'queued' and (
+    h.queued_at < now() - make_interval(secs => ${int(FORGOTTEN_SECONDS)}) and not exists (select 1 from ${h} o where o.state = 'processing' and o.alive)
+    or h.queued_at < now() - make_interval(secs => ${int(RESEND_SECONDS)}) and exists (
+      select 1 from ${h} o where o.state = 'processing' and o.queued_at > h.queued_at + make_interval(secs => ${int(OVERTAKEN_SECONDS)}))))`;
+}
+
+function answerOf(p: Pipeline, n: number): Sql {
+  const h = sql.id(`h_${n}`);
+  const age = (task: string) =>
+    sql`(select extract(epoch from now() - u.done_at)::float8 from millrace.upkeep u where u.task = ${text(task)})`;
+  return sql`select ${text(p.name)} as pipeline, (select count(*) from ${h})::int as in_flight, (select count(*) from ${h} where alive)::int as watched,
+  (select count(*) from ${sql.id(`k_${n}`)})::int as extended, (select count(*) from ${h} where alive and not ours)::int as lost,
+  (select count(*) from ${h} where alive and ours and expired)::int as late,
+  exists (select 1 from ${h} f join ${table(p.table)} t on t.id = f.id where not (f.alive and f.ours) and t.lock_expires_at < now() and t.due_at <= now()
+    and t.lock_owner = ${text(p.name)} and ${readyAny(p, "t")}) as takeable,
+  coalesce((select json_agg(json_build_object('id', s.item_id, 'token', s.lock_token)) from resent s where s.pipeline = ${text(p.name)}), '[]')::text as resend,
+  ${age("sweep")} as sweep_age, ${age("scan")} as scan_age`;
+}
+
+const compare = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);
