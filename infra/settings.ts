@@ -20,6 +20,10 @@ export interface Settings {
   readonly terminationProtection: boolean;
 }
 
+/**
+ * Places are reserved for fetcher, heartbeater and API. Lambda keeps 100 of an account's places unreserved;
+ * an account that has fewer than that must ask for more before its first deployment.
+ */
 export interface Concurrency {
   /** Fetchers at once. At least the hint queue's concurrency and one for the schedule. */
   readonly fetcher: number;
