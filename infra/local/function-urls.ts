@@ -15,18 +15,17 @@ interface UrlAnswer {
 const TEXT = /^(text\/|application\/(json|.*\+json|xml|.*\+xml|javascript|x-www-form-urlencoded))/;
 
 /** Serves a function's URL; port 0 is any free one. */
-export function serveFunctionUrl(find: () => LambdaFunction | undefined, port: number): Promise<Listening> {
-  return listen((incoming, outgoing) => void handle(find(), incoming, outgoing), {
+export function serveFunctionUrl(fn: LambdaFunction, port: number): Promise<Listening> {
+  return listen((incoming, outgoing) => void handle(fn, incoming, outgoing), {
     port,
     what: "the API",
     option: "--api-port",
   });
 }
 
-async function handle(fn: LambdaFunction | undefined, incoming: IncomingMessage, outgoing: ServerResponse) {
+async function handle(fn: LambdaFunction, incoming: IncomingMessage, outgoing: ServerResponse) {
   const body = await readBody(incoming);
-  const result = fn ? await fn.invoke(JSON.stringify(eventOf(incoming, body))) : "throttled";
-  write(outgoing, result);
+  write(outgoing, await fn.invoke(JSON.stringify(eventOf(incoming, body))));
 }
 
 /** The event, payload version 2.0. */

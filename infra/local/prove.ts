@@ -1,0 +1,96 @@
+/* The proof that a stack works: a volume is made through the API and followed until it is active. */
+
+import { setTimeout as wait } from "node:timers/promises";
+import pg from "pg";
+import { LocalError } from "./errors.ts";
+import type { Progress } from "./progress.ts";
+import type { Local } from "./state.ts";
+
+const PATIENCE_SECONDS = 60;
+const LOOK_EVERY_MS = 50;
+
+interface Volume {
+  readonly id: string;
+  readonly status: string;
+  readonly createdAt: string;
+}
+
+interface Phases {
+  readonly created_at: Date;
+  readonly locked_at: Date | null;
+  readonly queued_at: Date | null;
+  readonly claimed_at: Date | null;
+  readonly finished_at: Date | null;
+  readonly state: string | null;
+}
+
+/** Creates a volume and waits until it is active; each phase is told. Throws API_FAILED or VOLUME_NOT_ACTIVE. */
+export async function prove(local: Local, logs: string, progress: Progress): Promise<void> {
+  const client = new pg.Client({ connectionString: local.databaseUrl });
+  await client.connect();
+  try {
+    const name = `proof-${Date.now().toString(36)}`;
+    const from = performance.now();
+    const volume = await call<Volume>(local, logs, "POST", "/volumes", { name, sizeGb: 1 });
+    progress.note(`volume ${name} created through the API (answered in ${ms(performance.now() - from)})`);
+    const told = new Set<string>();
+    const deadline = Date.now() + PATIENCE_SECONDS * 1000;
+    for (;;) {
+      const { status } = await call<Volume>(local, logs, "GET", `/volumes/${volume.id}`);
+      const phases = await readPhases(client, volume.id);
+      tell(phases, told, progress);
+      if (status === "active" && phases?.finished_at) return done(phases, progress);
+      if (status === "failed" || Date.now() > deadline) {
+        throw new LocalError("VOLUME_NOT_ACTIVE", { id: volume.id, status, seconds: PATIENCE_SECONDS, logs });
+      }
+      await wait(LOOK_EVERY_MS);
+    }
+  } finally {
+    await client.end();
+  }
+}
+
+async function readPhases(client: pg.Client, id: string): Promise<Phases | undefined> {
+  const { rows } = await client.query<Phases>(
+    `select v.created_at, i.locked_at, i.queued_at, i.claimed_at, i.finished_at, i.state
+       from volumes v left join millrace.items i on i.item_id = v.id and i.pipeline = 'volumes'
+      where v.id = $1`,
+    [id],
+  );
+  return rows[0];
+}
+
+const PHASES = [
+  ["locked", "locked_at", "a fetcher took the row"],
+  ["queued", "queued_at", "its message was accepted by the queue"],
+  ["processing", "claimed_at", "a worker holds it"],
+  ["finished", "finished_at", "the result was applied"],
+] as const;
+
+function tell(phases: Phases | undefined, told: Set<string>, progress: Progress): void {
+  if (!phases) return;
+  for (const [phase, column, meaning] of PHASES) {
+    const at = phases[column];
+    if (!at || told.has(phase)) continue;
+    told.add(phase);
+    progress.note(`  ${phase.padEnd(10)} ${ms(at.getTime() - phases.created_at.getTime()).padStart(8)}  ${meaning}`);
+  }
+}
+
+function done(phases: Phases, progress: Progress): void {
+  const total = phases.finished_at!.getTime() - phases.created_at.getTime();
+  progress.note(`volume is active, ${ms(total)} after its row was inserted`);
+}
+
+const ms = (milliseconds: number) => `${Math.round(milliseconds)} ms`;
+
+async function call<T>(local: Local, logs: string, method: string, path: string, body?: unknown): Promise<T> {
+  const response = await fetch(local.apiUrl + path, {
+    method,
+    headers: { "content-type": "application/json" },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  if (response.ok) return JSON.parse(text) as T;
+  throw new LocalError("API_FAILED", { method, path, status: response.status, body: text, logs });
+}
