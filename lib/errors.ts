@@ -25,6 +25,7 @@ export const ERRORS = {
   ID_MALFORMED: { status: 400, text: "{id} is no uuid" },
   NO_SUCH_ROW: { status: 404, text: "{table} has no row {id}" },
   PATCH_COLUMN: { status: 500, text: "{pipeline} may not write {column} of {table}: it belongs to the engine" },
+  ANSWER: { status: 500, text: "{pipeline}: process answered {answer}; it must return apply({...}) or retry(reason)" },
   PROCESS_TIMEOUT: { status: 500, text: "processing took longer than {seconds} s" },
   LOCK_LOST: { status: 500, text: "the lock of {pipeline} {id} was lost: somebody else goes on with the row" },
   WORKER_ENDS: { status: 500, text: "the function ends before {pipeline} {id} is done" },

@@ -4,7 +4,7 @@ import { manifestOf } from "./manifest.ts";
 import type { Pipeline, TypedPipeline } from "./pipeline.ts";
 
 /** All pipelines of an application, by name and by table. */
-export interface Registry<S = unknown> {
+export interface Registry<S = never> {
   readonly pipelines: readonly Pipeline[];
   /** The plain data that the infrastructure deploys. */
   readonly manifest: Manifest;

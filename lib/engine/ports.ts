@@ -1,3 +1,4 @@
+import type { ReadDb } from "../define/state.ts";
 import type { Statement } from "../sql/statement.ts";
 import type { Events } from "./events.ts";
 import type { Item } from "./item.ts";
@@ -50,6 +51,9 @@ export interface Clock {
 
 export interface Ports {
   readonly database: Database;
+  /** What `load` reads with: it can only select. */
+  // biome-ignore lint/suspicious/noExplicitAny: the engine knows no schema
+  readonly reader: ReadDb<any>;
   readonly items: ItemQueue;
   readonly hints: HintQueue;
   readonly wakeHeartbeater: WakeHeartbeater;

@@ -10,11 +10,17 @@ export interface RenewKey {
   readonly left: number;
 }
 
+export interface RenewRow {
+  readonly id: string;
+  readonly token: string;
+  readonly renewed: boolean;
+}
+
 /**
- * The worker says that it lives: lease and lock of its items are extended. Answers the renewed ids; an item that is
- * not among them has lost its lock. Guard: id and token, on the row and on the item.
+ * The worker says that it lives: lease and lock of its items are extended. An item that is not
+ * renewed has lost its lock. Guard: id and token, on the row and on the item.
  */
-export function renewSql(p: Pipeline, keys: readonly RenewKey[]): Statement<{ readonly id: string }> {
+export function renewSql(p: Pipeline, keys: readonly RenewKey[]): Statement<RenewRow> {
   const { lockTimeoutSeconds, leaseSeconds, heartbeatTickSeconds } = p.options;
   const lease = sql`least(${sql.lit(leaseSeconds)}::float8, h.left)`;
   return statement(
@@ -34,6 +40,7 @@ row as (
 item as (
   update millrace.items i set alive_until = now() + make_interval(secs => ${lease})
   from kept h where i.item_id = h.id and i.pipeline = h.pipeline and i.lock_token = h.token returning i.item_id)
-select row.id from row join item on item.item_id = row.id`,
+select w.id, w.token, row.id is not null and item.item_id is not null as renewed
+from w left join kept h on h.id = w.id and h.token = w.token left join row on row.id = h.id left join item on item.item_id = h.id`,
   );
 }

@@ -1,0 +1,84 @@
+import type { Answer } from "../define/changes.ts";
+import type { Pipeline, StateDefinition } from "../define/pipeline.ts";
+import { MillraceError } from "../errors.ts";
+import type { AnyChanges } from "./changes.ts";
+import type { Held } from "./claim.ts";
+import { keyOf } from "./key.ts";
+import type { Ports } from "./ports.ts";
+
+/** What a pass came to, before the database has heard of it. */
+export type Ending =
+  | { readonly kind: "apply"; readonly changes: AnyChanges; readonly snapshot: unknown }
+  | { readonly kind: "retry"; readonly reason: string }
+  | { readonly kind: "fail"; readonly error: unknown }
+  | { readonly kind: "release" };
+
+/** Kept back at the end of the function for what must still be written. */
+export const FINISH_MS = 10_000;
+
+/**
+ * Runs the user's code over one held row, without a database in scope and never longer than allowed. Whatever it throws
+ * is an ending too.
+ */
+export async function processItem(
+  pipeline: Pipeline,
+  held: Held,
+  services: unknown,
+  abort: AbortController,
+  ports: Ports,
+): Promise<Ending> {
+  const { state } = held;
+  if (state === null) return { kind: "release" };
+  const seconds = Math.min(pipeline.options.processTimeoutSeconds, (ports.timeLeft() - FINISH_MS) / 1000);
+  const timer = new AbortController();
+  const timeout = ports.clock.wait(Math.max(0, seconds * 1000), timer.signal).then(() => {
+    if (timer.signal.aborted) return undefined;
+    const error =
+      seconds < pipeline.options.processTimeoutSeconds
+        ? new MillraceError("WORKER_ENDS", { pipeline: pipeline.name, id: held.id })
+        : new MillraceError("PROCESS_TIMEOUT", { seconds });
+    abort.abort(error);
+    return error;
+  });
+  try {
+    return await Promise.race([
+      answerOf(pipeline, held, state, services, abort.signal, ports),
+      timeout.then((error) =>
+        error === undefined ? new Promise<never>(() => {}) : ({ kind: "fail", error } as const),
+      ),
+    ]);
+  } catch (error) {
+    return { kind: "fail", error };
+  } finally {
+    timer.abort();
+  }
+}
+
+async function answerOf(
+  pipeline: Pipeline,
+  held: Held,
+  { name, spec }: StateDefinition,
+  services: unknown,
+  signal: AbortSignal,
+  ports: Ports,
+): Promise<Ending> {
+  const claimed = { row: held.row, now: held.now };
+  const extra: unknown = spec.load === undefined ? undefined : await spec.load(ports.reader, claimed as never);
+  const key = keyOf(held.id, name, held.appliedToken);
+  const snapshot = { ...claimed, extra, attempt: held.attempt, key, signal };
+  const answer: unknown = await spec.process({ ...snapshot, apply, retry } as never, services as never);
+  if (isAnswer(answer)) return answer.kind === "apply" ? { ...answer, snapshot } : answer;
+  throw new MillraceError("ANSWER", {
+    pipeline: `${pipeline.name}.${name}`,
+    answer: JSON.stringify(answer) ?? "nothing",
+  });
+}
+
+const apply = (changes: AnyChanges) => ({ kind: "apply", changes });
+const retry = (reason: string) => ({ kind: "retry", reason });
+
+// biome-ignore lint/suspicious/noExplicitAny: the engine knows no schema
+function isAnswer(answer: unknown): answer is Answer<any, any> {
+  const kind = (answer as { kind?: unknown } | null | undefined)?.kind;
+  return kind === "apply" || kind === "retry";
+}

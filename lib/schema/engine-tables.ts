@@ -1,0 +1,37 @@
+import { type Kysely, type Migration, sql } from "kysely";
+import { QUEUE_STORAGE } from "./storage.ts";
+
+/** The engine's own migrations, by name, in schema `millrace`. */
+export const engineMigrations: Readonly<Record<string, Migration>> = {
+  "0001_engine": { up: (db) => createEngineTables(db) },
+};
+
+async function createEngineTables(db: Kysely<unknown>): Promise<void> {
+  await sql`create schema if not exists millrace`.execute(db);
+  // one row a pipeline; the row is the fetcher's mutex
+  await sql`create table millrace.pipelines (
+    name text primary key, paused_at timestamptz, paused_by text, drain boolean not null default false, fetched_at timestamptz)`.execute(
+    db,
+  );
+  // a row of its own: applies write it while a fetch holds the pipeline's row
+  await sql`create table millrace.wakeups (
+    pipeline text primary key references millrace.pipelines on delete cascade, wake_at timestamptz)`.execute(db);
+  await sql`create table millrace.upkeep (task text primary key, done_at timestamptz not null)`.execute(db);
+  await sql`create table millrace.definitions (
+    pipeline text primary key references millrace.pipelines on delete cascade, hash text not null, previous_hash text, ready text not null)`.execute(
+    db,
+  );
+  await sql`create table millrace.items (
+    item_id uuid not null, pipeline text not null, state text not null, lock_token uuid, prev_lock_expired boolean not null default false,
+    finished_tokens uuid[] not null default '{}', applied_token uuid, seen_due timestamptz,
+    locked_at timestamptz, queued_at timestamptz, claimed_at timestamptz, finished_at timestamptz, alive_until timestamptz,
+    attempts int not null default 0, resets int not null default 0, last_error text, worker text, related jsonb,
+    primary key (item_id, pipeline)) with (${QUEUE_STORAGE})`.execute(db);
+  // lock columns and state stand in no index, predicates included, or no lock update is HOT
+  await sql`create index items_in_flight on millrace.items (pipeline) where finished_at is null`.execute(db);
+  // the body is a plain string: the Data API's scanner does not know dollar quotes
+  await sql`create function millrace.make_due() returns trigger language plpgsql as
+    'begin new.due_at = case when old.due_at = now() then now() + interval ''1 microsecond'' else now() end; return new; end'`.execute(
+    db,
+  );
+}
