@@ -24,7 +24,7 @@ export interface Settings {
  * Places are reserved for fetcher, heartbeater and API. Lambda keeps 100 of an account's places unreserved;
  * an account that has fewer than that must ask for more before its first deployment.
  */
-export interface Concurrency {
+interface Concurrency {
   /** Fetchers at once. At least the hint queue's concurrency and one for the schedule. */
   readonly fetcher: number;
   /** Heartbeaters at once: one of the schedule, one that a fetcher invoked. */

@@ -138,6 +138,10 @@ describe("synthesis checks overrides too", () => {
     ["NO_DEAD_LETTERS: queue volumes has no", (s) => queue(s).addPropertyDeletionOverride("RedrivePolicy")],
     ["RESERVED_CONCURRENCY: volumes is reserved 1", (s) => set("ReservedConcurrentExecutions", 1)(worker(s))],
     [
+      "RESERVED_CONCURRENCY: hints is reserved 5 places, but its queue takes 5 and other callers 1",
+      (s) => set("ReservedConcurrentExecutions", 5)(s.pipelines.fetcher.node.defaultChild as CfnFunction),
+    ],
+    [
       "UNBOUNDED_FUNCTION: api may run any number of times",
       (s) =>
         (s.api.handler.node.defaultChild as CfnFunction).addPropertyDeletionOverride("ReservedConcurrentExecutions"),

@@ -10,7 +10,11 @@ describe("the migration", () => {
   it("is invoked as a version of its function, and waited for", () => {
     expect(resources[version(resources)]!.Type).toBe("AWS::Lambda::Version");
     expect(short(resources[version(resources)]!.Properties.FunctionName)).toBe("MigrationsMigrate");
-    expect(trigger(resources).Properties).toMatchObject({ InvocationType: "RequestResponse", Timeout: "900000" });
+    expect(trigger(resources).Properties).toMatchObject({
+      InvocationType: "RequestResponse",
+      Timeout: "900000",
+      ExecuteOnHandlerChange: true,
+    });
   });
 
   it("runs again when its code changes, and only then", () => {
