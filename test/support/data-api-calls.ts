@@ -20,7 +20,8 @@ export type Parameters = Readonly<Record<string, Field | readonly [Field, NonNul
 
 /** Short calls of the Data API, through the AWS SDK without its retries. */
 export interface Calls {
-  readonly client: RDSDataClient;
+  /** A client and a command that are not yet sent. */
+  command(sql: string): { client: RDSDataClient; input: ExecuteStatementCommand };
   execute(sql: string, parameters?: Parameters, extra?: Extra): ReturnType<typeof send>;
   /** The only field of the only row. */
   field(sql: string, parameters?: Parameters, extra?: Extra): Promise<Field>;
@@ -49,7 +50,7 @@ export function callsTo(db: TestDatabase, to: { endpoint?: string; secretArn?: s
   const execute = (sql: string, parameters: Parameters = {}, extra: Extra = {}) =>
     send(client, { ...base, sql, parameters: toList(parameters), ...extra });
   return {
-    client,
+    command: (sql) => ({ client, input: new ExecuteStatementCommand({ ...base, sql }) }),
     execute,
     async field(sql, parameters, extra) {
       const { records } = await execute(sql, parameters, extra);
