@@ -28,8 +28,10 @@ export interface PipelineJson {
   readonly fetchedAt: string | null;
   /** Items by where they are. */
   readonly inFlight: { readonly locked: number; readonly queued: number; readonly processing: number };
-  /** Rows that want a pass now and that nobody holds. */
+  /** Rows that want a pass now and that nobody holds, counted up to 10,000. */
   readonly due: number;
+  /** Rows that failed and wait for another try. */
+  readonly failed: number;
   /** Rows that failed as often as they may; a new request revives one. */
   readonly dead: number;
 }

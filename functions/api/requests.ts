@@ -1,11 +1,19 @@
 import * as v from "valibot";
+import type { VolumeStatus } from "./json.ts";
 import { ApiProblem, type FieldProblem } from "./problems.ts";
 
-/** The largest volume, as at EC2 (gp3): https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html */
-const MOST_GB = 65_536;
-/** Rows of one page of a list: at most, and when nobody says. */
-const MOST_ROWS = 100;
-const DEFAULT_ROWS = 50;
+export const LIMITS = {
+  /** The largest volume, as at EC2 (gp3): https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html */
+  mostGb: 65_536,
+  /** Characters of a name. */
+  mostText: 200,
+  /** Rows of one page of a list: at most, and when nobody says. */
+  mostRows: 100,
+  defaultRows: 50,
+} as const;
+
+/** What `status` of a volume can be. */
+export const VOLUME_STATUSES = ["submitted", "active", "failed", "deleting"] as const satisfies readonly VolumeStatus[];
 
 const text = (most: number) =>
   v.pipe(
@@ -19,20 +27,20 @@ const text = (most: number) =>
 const whole = (most: number, words = `must be a whole number from 1 to ${most}`) =>
   v.pipe(v.number(words), v.integer(words), v.minValue(1, words), v.maxValue(most, words));
 
-export const NewVolume = v.strictObject({ name: text(200), sizeGb: whole(MOST_GB) }, "must be a JSON object");
-
-export const VolumeStatus = v.picklist(
-  ["submitted", "active", "failed", "deleting"],
-  "must be submitted, active, failed or deleting",
+export const NewVolume = v.strictObject(
+  { name: text(LIMITS.mostText), sizeGb: whole(LIMITS.mostGb) },
+  "must be a JSON object",
 );
 
+const status = v.picklist(VOLUME_STATUSES, `must be one of ${VOLUME_STATUSES.join(", ")}`);
+
 export const VolumeQuery = v.strictObject({
-  limit: v.optional(v.pipe(v.string(), v.transform(Number), whole(MOST_ROWS)), String(DEFAULT_ROWS)),
+  limit: v.optional(v.pipe(v.string(), v.transform(Number), whole(LIMITS.mostRows)), String(LIMITS.defaultRows)),
   cursor: v.optional(v.pipe(v.string(), v.nonEmpty("must not be empty"))),
-  status: v.optional(VolumeStatus),
+  status: v.optional(status),
 });
 
-export const Pause = v.strictObject({ by: text(200) }, "must be a JSON object");
+export const Pause = v.strictObject({ by: text(LIMITS.mostText) }, "must be a JSON object");
 
 const named = v.pipe(v.string("must be a text"), v.nonEmpty("must not be empty"));
 export const Hint = v.union(

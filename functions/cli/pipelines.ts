@@ -71,8 +71,12 @@ function listText(pipelines: readonly PipelineJson[], now: Date): string {
     `${p.inFlight.locked}`,
     `${p.inFlight.queued}`,
     `${p.inFlight.processing}`,
+    `${p.failed}`,
     `${p.dead}`,
     time(p.fetchedAt, now),
   ]);
-  return table(["NAME", "TABLE", "STATE", "DUE", "LOCKED", "QUEUED", "PROCESSING", "DEAD", "LAST FETCH"], rows);
+  return table(
+    ["NAME", "TABLE", "STATE", "DUE", "LOCKED", "QUEUED", "PROCESSING", "FAILED", "DEAD", "LAST FETCH"],
+    rows,
+  );
 }

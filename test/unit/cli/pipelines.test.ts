@@ -10,6 +10,7 @@ const running: PipelineJson = {
   fetchedAt: "2026-11-30T11:59:00Z",
   inFlight: { locked: 1, queued: 12, processing: 3 },
   due: 7,
+  failed: 4,
   dead: 2,
 };
 const jobs: PipelineJson = { ...running, name: "jobs-running", table: "jobs", fetchedAt: null };
@@ -22,9 +23,9 @@ test("pipelines shows what is in flight, due and dead", async () => {
   });
   const { stdout } = await millrace(["pipelines", "--state-dir", dir]);
   expect(stdout.split("\n")).toEqual([
-    "NAME          TABLE    STATE          DUE  LOCKED  QUEUED  PROCESSING  DEAD  LAST FETCH",
-    "volumes       volumes  paused by Ann  7    1       12      3           2     2026-11-30 11:59:00 UTC (1 min ago)",
-    "jobs-running  jobs     running        7    1       12      3           2     -",
+    "NAME          TABLE    STATE          DUE  LOCKED  QUEUED  PROCESSING  FAILED  DEAD  LAST FETCH",
+    "volumes       volumes  paused by Ann  7    1       12      3           4       2     2026-11-30 11:59:00 UTC (1 min ago)",
+    "jobs-running  jobs     running        7    1       12      3           4       2     -",
     "",
   ]);
   const json = await millrace(["pipelines", "--state-dir", dir, "--json"]);
