@@ -40,6 +40,7 @@ export class LambdaFunction {
       environment: (id) => options.environment(id),
       started: (pid) => options.started(pid),
       idle: (sandbox) => this.#becameIdle(sandbox),
+      leaving: (sandbox) => this.#notIdle(sandbox),
       ended: (sandbox) => this.#forget(sandbox),
     };
   }
@@ -137,9 +138,16 @@ export class LambdaFunction {
   }
 
   #takeIdle(): Sandbox | undefined {
-    const sandbox = this.#idle.pop();
-    if (sandbox) clearTimeout(this.#idleTimers.get(sandbox));
+    const sandbox = this.#idle.at(-1);
+    if (sandbox) this.#notIdle(sandbox);
     return sandbox;
+  }
+
+  #notIdle(sandbox: Sandbox): void {
+    const at = this.#idle.indexOf(sandbox);
+    if (at >= 0) this.#idle.splice(at, 1);
+    clearTimeout(this.#idleTimers.get(sandbox));
+    this.#idleTimers.delete(sandbox);
   }
 
   #becameIdle(sandbox: Sandbox): void {
@@ -149,10 +157,7 @@ export class LambdaFunction {
 
   #forget(sandbox: Sandbox): void {
     this.#sandboxes.delete(sandbox);
-    const at = this.#idle.indexOf(sandbox);
-    if (at >= 0) this.#idle.splice(at, 1);
-    clearTimeout(this.#idleTimers.get(sandbox));
-    this.#idleTimers.delete(sandbox);
+    this.#notIdle(sandbox);
     this.#events.emit("forgotten");
   }
 }

@@ -35,6 +35,8 @@ export interface SandboxHost {
   started(pid: number): void;
   /** The sandbox can take an invocation again. */
   idle(sandbox: Sandbox): void;
+  /** The sandbox is being killed: it takes no invocation any more. */
+  leaving(sandbox: Sandbox): void;
   ended(sandbox: Sandbox): void;
 }
 
@@ -55,6 +57,7 @@ export class Sandbox {
   #timerEndsAt = 0;
   #heldSince: number | undefined;
   #idle = false;
+  #leaving = false;
   #ended = false;
   #spawnedAt = 0;
   #initMs: number | undefined;
@@ -132,6 +135,8 @@ export class Sandbox {
 
   /** Ends the process with SIGKILL; an invocation in it fails. */
   kill(): void {
+    this.#leaving = true;
+    this.#host.leaving(this);
     if (this.pid !== undefined) signalGroup(this.pid, "SIGKILL");
     else if (!this.#child) this.#exited("signal: killed");
   }
@@ -149,7 +154,7 @@ export class Sandbox {
   }
 
   #becomeIdle(): void {
-    if (this.#idle || this.#ended) return;
+    if (this.#idle || this.#leaving || this.#ended) return;
     this.#idle = true;
     this.#host.idle(this);
   }
