@@ -14,7 +14,6 @@ import {
   type Driver,
   type Kysely,
   PostgresAdapter,
-  PostgresIntrospector,
   PostgresQueryCompiler,
   type QueryCompiler,
   type QueryResult,
@@ -39,7 +38,7 @@ export interface DataApiTarget {
  * Kysely over the Data API by `kysely-data-api`, with its defects mended here and nowhere else:
  * - parameters: bigint stays exact, Uint8Array and JSON objects travel, uuid-shaped strings fit uuid and text columns,
  *   an object that looks like a parameter is data, names start with a letter;
- * - answers: int8 is an exact string, `timestamp` is read as UTC, `columnMetadata: []` is no result set;
+ * - answers: no word of outdated drivers; int8 is an exact string, `timestamp` is read as UTC, `columnMetadata: []` is no result set;
  * - transactions: isolation level obeyed, savepoints, an error is not replaced by that of its rollback, and a
  *   connection is used again after commit without the ended transaction's id;
  * - migrations: no session lock, which a stateless call cannot hold.
@@ -50,7 +49,7 @@ export function mendedDialect(calls: DataApiCalls, target: DataApiTarget): Diale
     createAdapter: (): DialectAdapter => new LocklessAdapter(),
     createDriver: (): Driver => new MendedDriver(() => inner.createDriver()),
     createQueryCompiler: (): QueryCompiler => new MendedCompiler(),
-    createIntrospector: (db: Kysely<unknown>): DatabaseIntrospector => new PostgresIntrospector(db as never),
+    createIntrospector: (db: Kysely<unknown>): DatabaseIntrospector => inner.createIntrospector(db),
   };
 }
 
@@ -154,8 +153,9 @@ class MendedConnection implements DatabaseConnection {
     this.#fresh = fresh;
   }
 
-  executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
-    return this.current.executeQuery(query);
+  async executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
+    const { rows, numAffectedRows } = await this.current.executeQuery<R>(query);
+    return numAffectedRows === undefined ? { rows } : { rows, numAffectedRows };
   }
 
   streamQuery<R>(query: CompiledQuery, size: number): AsyncIterableIterator<QueryResult<R>> {
