@@ -13,6 +13,7 @@ import {
   createHints,
   createOperator,
   createWriter,
+  type DataApiDatabase,
   dataApi,
   type HintQueue,
   migrate,
@@ -23,6 +24,8 @@ import { createTestDatabase, type TestDatabase } from "../../support/test-databa
 
 export interface RunningApi {
   readonly app: Hono;
+  /** The database as the functions see it. */
+  readonly database: DataApiDatabase<Database>;
   /** Bodies of the hints that were sent. */
   readonly hints: string[];
   /** Errors that the API did not foresee. */
@@ -92,6 +95,7 @@ async function startOn(
   });
   return {
     app,
+    database: parts.database,
     hints,
     logged,
     faults: api.faults,
