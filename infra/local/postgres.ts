@@ -11,6 +11,7 @@ import { claimPort, portInUse } from "./postgres/port.ts";
 const HOST = "127.0.0.1";
 const SUPERUSER = "postgres";
 const STOP_PATIENCE_MS = 15_000;
+const PORT_ATTEMPTS = 5;
 
 /** What `startPostgres` is told. */
 export interface PostgresOptions {
@@ -48,9 +49,8 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
   const place = await placeFor(options.dataDir, account);
   await endOrphans(place);
   const directory = await openDataDirectory(place, binaries, account);
-  const port = await claimPort(options.port);
   await noteKeeper(place);
-  const child = await launch(binaries, account, directory, port, options.settings ?? {});
+  const { child, port } = await launch(binaries, account, directory, options);
   const url = (database: string) => connectionString(port, directory.password, database);
   const stop = stopper(child, place);
   try {
@@ -67,23 +67,45 @@ function connectionString(port: number, password: string, database: string): str
   return `postgresql://${SUPERUSER}:${password}@${HOST}:${port}/${encodeURIComponent(database)}`;
 }
 
-function launch(
+interface Launched {
+  readonly child: ChildProcess;
+  readonly port: number;
+}
+
+async function launch(
   binaries: Binaries,
   account: Account | undefined,
   directory: DataDirectory,
+  options: PostgresOptions,
+): Promise<Launched> {
+  for (let attempt = 1; ; attempt++) {
+    const port = await claimPort(options.port);
+    try {
+      return { child: await launchOn(port, binaries, account, directory, options.settings ?? {}), port };
+    } catch (error) {
+      // A port that was free a moment ago went to somebody else; where any will do, take another.
+      const again = options.port === 0 && error instanceof LocalError && error.code === "PORT_IN_USE";
+      if (!again || attempt === PORT_ATTEMPTS) throw error;
+    }
+  }
+}
+
+function launchOn(
   port: number,
+  binaries: Binaries,
+  account: Account | undefined,
+  directory: DataDirectory,
   settings: Readonly<Record<string, string>>,
 ): Promise<ChildProcess> {
   const all = { ...defaultSettings(binaries), port: String(port), ...settings };
   const flags = Object.entries(all).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
   // A process group of its own: Ctrl-C in a terminal must not stop the database before those who use it.
-  const how = {
+  const child = spawn(binaries.postgres, ["-D", directory.path, ...flags], {
     ...account?.ids,
     cwd: "/",
     detached: true,
-    stdio: ["ignore", "ignore", "pipe"] as ["ignore", "ignore", "pipe"],
-  };
-  const child = spawn(binaries.postgres, ["-D", directory.path, ...flags], how);
+    stdio: ["ignore", "ignore", "pipe"],
+  });
   return new Promise((done, failed) => {
     let log = "";
     child.stderr.on("data", (chunk) => {
