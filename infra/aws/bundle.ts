@@ -10,6 +10,12 @@ const root = fileURLToPath(new URL("../..", import.meta.url));
 export const handlerNames = ["fetcher", "worker", "heartbeater", "migrate", "api"] as const;
 export type HandlerName = (typeof handlerNames)[number];
 
+/**
+ * What the SDK loads only where credentials come from a developer's profile. Lambda puts them into the environment,
+ * so these would be a sixth of every bundle for nothing.
+ */
+const neverLoaded = ["ini", "process", "sso", "web-identity"].map((name) => `@aws-sdk/credential-provider-${name}`);
+
 /** A folder for each handler, with `index.mjs` and its source map. Disposing removes them all. */
 export interface Bundles extends Disposable {
   readonly folders: Readonly<Record<HandlerName, string>>;
@@ -34,6 +40,7 @@ export function bundleHandlers(): Bundles {
     target: "node24",
     format: "esm",
     mainFields: ["module", "main"],
+    external: neverLoaded,
     minify: true,
     sourcemap: true,
     sourcesContent: false,
