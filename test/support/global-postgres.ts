@@ -1,12 +1,9 @@
 import { readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import pg from "pg";
 import type { TestProject } from "vitest/node";
-import { createDataApi } from "../../infra/local/data-api/index.ts";
-import { listenDataApi } from "../../infra/local/data-api/listen.ts";
 import { endOrphans } from "../../infra/local/postgres/orphans.ts";
-import { startPostgres } from "../../infra/local/postgres.ts";
+import { startTestServer } from "./test-server.ts";
 
 declare module "vitest" {
   export interface ProvidedContext {
@@ -19,45 +16,18 @@ declare module "vitest" {
   }
 }
 
-const CLUSTER_ARN = "arn:aws:rds:us-east-1:000000000000:cluster:millrace-test";
-const secretArn = (name: string) => `arn:aws:secretsmanager:us-east-1:000000000000:secret:${name}`;
-const OWNER_SECRET_ARN = secretArn("owner");
-const APP_SECRET_ARN = secretArn("app");
-const SECRETS = new Map([
-  [OWNER_SECRET_ARN, { username: "millrace_owner", password: "owner" }],
-  [APP_SECRET_ARN, { username: "millrace_app", password: "app" }],
-]);
 const DIRECTORY = "millrace-test-";
 
 /** One PostgreSQL and one Data API for all files of a project; each file makes databases of its own in it. */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   await removeLeftovers();
-  const dataDir = join(tmpdir(), DIRECTORY + process.pid);
-  const postgres = await startPostgres({ dataDir, port: 0 });
-  await makeRoles(postgres.url("postgres"));
-  const { host, port } = postgres;
-  const api = createDataApi({ host, port, resourceArn: CLUSTER_ARN, secret: (arn) => SECRETS.get(arn) });
-  const listener = await listenDataApi(api, { port: 0 });
-  project.provide("databaseUrl", postgres.url("postgres"));
-  project.provide("dataApiUrl", listener.url);
-  project.provide("clusterArn", CLUSTER_ARN);
-  project.provide("ownerSecretArn", OWNER_SECRET_ARN);
-  project.provide("appSecretArn", APP_SECRET_ARN);
-  return async () => {
-    await listener.close();
-    await api.close();
-    await postgres.stop();
-    await rm(postgres.dataDir, { recursive: true, force: true });
-  };
-}
-
-async function makeRoles(url: string): Promise<void> {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  for (const { username, password } of SECRETS.values()) {
-    await client.query(`create role ${username} login password '${password}'`);
-  }
-  await client.end();
+  const server = await startTestServer(join(tmpdir(), DIRECTORY + process.pid));
+  project.provide("databaseUrl", server.databaseUrl);
+  project.provide("dataApiUrl", server.dataApiUrl);
+  project.provide("clusterArn", server.clusterArn);
+  project.provide("ownerSecretArn", server.ownerSecretArn);
+  project.provide("appSecretArn", server.appSecretArn);
+  return () => server.close();
 }
 
 /** A run that was killed leaves its server and its directory behind. */

@@ -5,7 +5,7 @@ import { type ClaimKey, claimSql } from "../../lib/sql/claim.ts";
 import { type FetchRow, fetchSql } from "../../lib/sql/fetch.ts";
 import { scopeOf } from "../../lib/sql/parts.ts";
 import type { Statement } from "../../lib/sql/statement.ts";
-import type { TestEngine } from "./engine.ts";
+import type { TestEngine } from "./engine-on.ts";
 import { until } from "./until.ts";
 
 /** How a statement is run: through the Data API, or on one connection whose transaction a test holds open. */
