@@ -12,8 +12,8 @@ import { sqlErrorText } from "./sql-error.ts";
  * - `unavailable`: it does not run, 504 without a message;
  * - `hang`: it does not run and is never answered.
  */
-export const FAULT_KINDS = ["lostAnswer", "error", "delay", "resuming", "unavailable", "hang"] as const;
-export type FaultKind = (typeof FAULT_KINDS)[number];
+const FAULT_KINDS = ["lostAnswer", "error", "delay", "resuming", "unavailable", "hang"] as const;
+type FaultKind = (typeof FAULT_KINDS)[number];
 
 export interface FaultSpec {
   /** Part of the SQL or of the operation's name, as `BeginTransaction`; every call if absent. */

@@ -8,8 +8,7 @@ import type { SessionContext } from "./session.ts";
 import { createCallCounter, type DataApiStats } from "./stats.ts";
 import { createTransactions, type Warning } from "./transactions.ts";
 
-export type { Fault, FaultKind, FaultSpec, Faults } from "./faults.ts";
-export type { DataApiStats } from "./stats.ts";
+export type { FaultSpec, Faults } from "./faults.ts";
 export type { Warning } from "./transactions.ts";
 
 export interface DataApiOptions {
@@ -35,7 +34,7 @@ export interface DataApiOptions {
   random?(): number;
 }
 
-export interface HttpAnswer {
+interface HttpAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;

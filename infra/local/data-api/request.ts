@@ -3,7 +3,7 @@ import { ApiFailure } from "./failure.ts";
 import { TYPE_HINTS, type TypeHint } from "./hint-formats.ts";
 
 /** A parameter's value: the one member of the union that was set. */
-export type FieldIn =
+type FieldIn =
   | { readonly kind: "isNull" }
   | { readonly kind: "stringValue" | "blobValue"; readonly value: string }
   | { readonly kind: "longValue"; readonly value: bigint }

@@ -5,7 +5,7 @@ import { sqlFailure } from "./sql-error.ts";
 import { Statement } from "./statement.ts";
 
 /** A transaction of the service: a backend of its own until it ends. */
-export interface Transaction {
+interface Transaction {
   readonly id: string;
   readonly loan: Loan;
   readonly secretArn: string;

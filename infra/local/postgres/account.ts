@@ -12,7 +12,9 @@ export function serverAccount(): Account | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const known = lookUp("postgres");
   if (known) return known;
-  const made = spawnSync("useradd", ["--system", "--user-group", "--no-create-home", "postgres"], { encoding: "utf8" });
+  const made = spawnSync("/usr/sbin/useradd", ["--system", "--user-group", "--no-create-home", "postgres"], {
+    encoding: "utf8",
+  });
   const account = lookUp("postgres");
   if (!account) throw new LocalError("POSTGRES_USER", { reason: made.error?.message ?? made.stderr.trim() });
   return account;

