@@ -113,7 +113,9 @@ const withNows = (values: Sql, nows: Sql): Sql =>
 function insertOf(group: InsertGroup): Sql {
   const columns = group.columns.map((c) => sql.id(c));
   const given = rows(group.rows, { item: "uuid", token: "uuid", row: "jsonb", nows: "jsonb" });
-  return sql`insert into ${table(group.table)} (${sql.join(columns)}) select ${sql.join(group.columns.map((c) => sql.ref(`p.${c}`)))}
+  // a row of defaults alone names no column: an empty list is written as no list
+  const list = columns.length === 0 ? sql`` : sql`(${sql.join(columns)})`;
+  return sql`insert into ${table(group.table)} ${list} select ${sql.join(group.columns.map((c) => sql.ref(`p.${c}`)))}
     from ${given} x join ok on ok.id = x.item and ok.token = x.token
     cross join lateral jsonb_populate_record(null::${table(group.table)}, ${withNows(sql`x.row`, sql`x.nows`)}) p`;
 }
