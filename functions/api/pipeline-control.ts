@@ -21,7 +21,7 @@ export interface PipelineControlOptions {
 }
 
 /** Rows that are due are counted up to here: beyond it, the exact number is not worth its price. */
-export const MOST_DUE = 10_000;
+const MOST_DUE = 10_000;
 
 export function createPipelineControl({
   database,

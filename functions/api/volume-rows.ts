@@ -14,7 +14,7 @@ export interface VolumeRows {
   requestDeletion(id: string): Promise<VolumeRow | undefined>;
 }
 
-export interface VolumeQuery {
+interface VolumeQuery {
   readonly limit: number;
   readonly cursor?: string | undefined;
   readonly status?: VolumeStatus | undefined;

@@ -64,7 +64,7 @@ function query(options: ListOptions): string {
 
 function listText({ items, nextCursor }: ListJson<VolumeJson>, now: Date): string {
   if (items.length === 0) return "no volumes\n";
-  const rows = items.map((v) => [v.id, v.name, `${v.sizeGb} GB`, v.status, `${v.attempts}`, time(v.nextTryAt, now)]);
+  const rows = items.map((v) => [v.id, v.name, `${v.sizeGb} GB`, v.status, `${v.attempts}`, nextTry(v, now)]);
   const text = table(["ID", "NAME", "SIZE", "STATUS", "ATTEMPTS", "NEXT TRY"], rows);
   return nextCursor === null ? text : `${text}more: --cursor ${nextCursor}\n`;
 }
@@ -77,12 +77,18 @@ function volumeText(volume: VolumeJson, now: Date): string {
     ["status", volume.status],
     ["attempts", `${volume.attempts}`],
     ["last error", volume.lastError ?? "-"],
-    ["next try", time(volume.nextTryAt, now)],
+    ["next try", nextTry(volume, now)],
     ["lock owner", volume.lockOwner ?? "-"],
     ["lock expires", time(volume.lockExpiresAt, now)],
     ["created", time(volume.createdAt, now)],
     ["last processed", time(volume.lastProcessedAt, now)],
   ]);
+}
+
+/** A row that is held and due is being worked on; its `nextTryAt` lies in the past. */
+function nextTry({ nextTryAt, lockExpiresAt }: VolumeJson, now: Date): string {
+  const held = lockExpiresAt !== null && new Date(lockExpiresAt) > now;
+  return held && nextTryAt !== null && new Date(nextTryAt) <= now ? "under way" : time(nextTryAt, now);
 }
 
 function wholeNumber(text: string): number {

@@ -1,4 +1,4 @@
-export interface CreateVolume {
+interface CreateVolume {
   /** Idempotency key: calls with one key make one volume, however many there are and whoever makes them. */
   readonly key: string;
   /** Whose volume it is: the id of its row. */
@@ -7,14 +7,14 @@ export interface CreateVolume {
   readonly sizeGb: number;
 }
 
-export interface DeleteVolume {
+interface DeleteVolume {
   /** Every volume with this tag is deleted, those included whose creation was never answered. */
   readonly tag: string;
   /** For the provider's log only. */
   readonly name: string;
 }
 
-export interface CallOptions {
+interface CallOptions {
   /** Aborts the wait for an answer. The provider may carry the call out all the same. */
   readonly signal: AbortSignal;
 }

@@ -2,7 +2,7 @@ import type { Generated } from "kysely";
 import type { Intent, PipelineColumns } from "../../lib/index.ts";
 
 /** A disk at the cloud, wanted by somebody. */
-export interface Volume extends PipelineColumns {
+interface Volume extends PipelineColumns {
   id: Generated<string>;
   name: string;
   size_gb: number;

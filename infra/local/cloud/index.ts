@@ -8,10 +8,6 @@ import { createOperations } from "./operations.ts";
 import { type CloudAnswer, failure, type RouteParts, route } from "./routes.ts";
 import { openVolumes } from "./volumes.ts";
 
-export type { CloudFaults, Fault, FaultKind } from "./faults.ts";
-export type { CloudLog, LogLine } from "./log.ts";
-export { parseFault } from "./requests.ts";
-
 export interface CloudOptions {
   /** Where volumes, closed tags and `log.jsonl` live; made when missing, found again after a restart. */
   readonly dir: string;

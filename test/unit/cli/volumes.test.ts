@@ -42,6 +42,19 @@ last processed  2026-11-30 11:59:59 UTC (1 s ago)
 `);
 });
 
+test("a row that is held and due is under way", async () => {
+  const due = { ...volume, nextTryAt: "2026-11-30T11:59:58Z" };
+  for (const [lockExpiresAt, words] of [
+    ["2026-11-30T12:00:30Z", "under way"],
+    ["2026-11-30T11:59:59Z", "2026-11-30 11:59:58 UTC (2 s ago)"],
+    [null, "2026-11-30 11:59:58 UTC (2 s ago)"],
+  ]) {
+    const { dir } = await stackOf({ [`GET /volumes/${ID}`]: { status: 200, body: { ...due, lockExpiresAt } } });
+    const { stdout } = await millrace(["volumes", "show", ID, "--state-dir", dir]);
+    expect(stdout).toContain(`next try        ${words}\n`);
+  }
+});
+
 test("--json prints what the API answered, wherever it stands", async () => {
   const { dir } = await stackOf({ [`GET /volumes/${ID}`]: { status: 200, body: volume } });
   for (const args of [
