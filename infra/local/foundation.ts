@@ -1,6 +1,6 @@
 /* What everything else stands on: the endpoint's address, a database server, and the plan read from the template. */
 
-import { type Assembly, synthesize } from "./assembly.ts";
+import { type Assembly, readAssembly, synthesize } from "./assembly.ts";
 import { awsListener } from "./aws-endpoint.ts";
 import { makeSecrets } from "./database.ts";
 import { DeployedTemplate } from "./deployed-template.ts";
@@ -34,9 +34,14 @@ export async function layFoundation(
   const endpoint = await listen(awsListener(services), at);
   cleanUp.defer(() => endpoint.close());
 
-  const outdir = state.path("cdk.out");
-  const synthesizing = progress.step("synthesizing", () => synthesize({ outdir, ...(signal ? { signal } : {}) }));
-  const [postgres, assembly] = await Promise.all([startDatabase(options, state, cleanUp), synthesizing]);
+  const [postgres, assembly] = await Promise.all([
+    startDatabase(options, state, cleanUp),
+    options.assembly === undefined
+      ? progress.step("synthesizing", () =>
+          synthesize({ outdir: state.path("cdk.out"), ...(signal ? { signal } : {}) }),
+        )
+      : readAssembly(options.assembly),
+  ]);
 
   const secrets = new SecretStore(state.path("secrets.json"));
   const functionUrls = new Map<string, string>();

@@ -14,6 +14,7 @@ interface Options {
   readonly port: number;
   readonly databasePort: number;
   readonly apiPort?: number;
+  readonly assembly?: string;
   readonly reset: boolean;
   readonly verbose: boolean;
   readonly proof: boolean;
@@ -36,6 +37,7 @@ function parse(): Options {
     .option("--port <port>", "port of all AWS services, 0 for any free one", port, DEFAULT_PORT)
     .option("--database-port <port>", "port of PostgreSQL, 0 for any free one", port, DEFAULT_DATABASE_PORT)
     .option("--api-port <port>", "port of the HTTP API (default: the one after --port; any with --port 0)", port)
+    .option("--assembly <folder>", "run this cloud assembly (cdk synth -o) instead of synthesizing")
     .option("--reset", "begin with a fresh database", false)
     .option("--verbose", "name the resources that have no meaning on one machine", false)
     .addOption(new Option("--no-proof", "do not make a volume at the start").conflicts("once"))

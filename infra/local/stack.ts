@@ -20,6 +20,8 @@ export interface StackOptions {
   readonly databasePort: number;
   /** For the API's function URL. */
   readonly apiPort: number;
+  /** An assembly to run instead of synthesizing the app. */
+  readonly assembly?: string | undefined;
   /** Begin with a fresh database. */
   readonly reset: boolean;
   /** Name what is left out. */
@@ -34,9 +36,6 @@ export interface Stack {
   /** Ends everything; the second call waits for the first. */
   stop(): Promise<void>;
 }
-
-/** Functions that somebody waits for from the first moment: their processes load while the database is migrated. */
-const WARM = ["api", "fetcher"];
 
 /** Brings the stack up. On an error everything started is ended again. */
 export async function startStack(options: StackOptions): Promise<Stack> {
@@ -69,13 +68,19 @@ async function bringUp(options: StackOptions, state: StateFolder, cleanUp: Async
   const { plan, postgres } = foundation;
   await progress.step("preparing the database", () => prepareDatabase(postgres, plan.cluster));
   const running = await startServices(foundation, options, state, cleanUp);
-  for (const fn of running.named) if (WARM.includes(fn.spec.name)) fn.warm();
+  void warmUp(foundation, running);
   for (const { id, functionName } of plan.triggers) {
     await progress.step(`trigger ${functionName}`, () => runTrigger(id, running.compute.find(functionName)));
     signal?.throwIfAborted();
   }
   startInvokers(foundation, running, cleanUp);
   return describeStack(foundation, running);
+}
+
+/** Functions that somebody waits for load one after the other while the database is migrated. */
+async function warmUp({ plan }: Foundation, { compute }: RunningServices): Promise<void> {
+  const names = [...plan.functionUrls, ...plan.sources].map(({ functionName }) => functionName);
+  for (const name of new Set(names)) await compute.find(name).warm();
 }
 
 function startInvokers({ plan }: Foundation, { compute, sqs }: RunningServices, cleanUp: AsyncDisposableStack): void {

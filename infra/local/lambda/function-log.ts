@@ -11,19 +11,25 @@ export interface FunctionLog {
   close(): void;
 }
 
-/** Opens a function's log; lines are added to what is there. */
+/** A function's log; made when there is something to write, lines are added to what is there. */
 export function openFunctionLog(file: string): FunctionLog {
-  const fd = openSync(file, "a");
-  let open = true;
+  let fd: number | undefined;
+  let closed = false;
+  const opened = () => {
+    fd ??= openSync(file, "a");
+    return fd;
+  };
   return {
     file,
-    fd,
+    get fd() {
+      return opened();
+    },
     platform(type, record) {
-      if (open) writeSync(fd, `${JSON.stringify({ time: new Date().toISOString(), type, record })}\n`);
+      if (!closed) writeSync(opened(), `${JSON.stringify({ time: new Date().toISOString(), type, record })}\n`);
     },
     close() {
-      if (open) closeSync(fd);
-      open = false;
+      if (fd !== undefined && !closed) closeSync(fd);
+      closed = true;
     },
   };
 }

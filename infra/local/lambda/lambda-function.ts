@@ -72,9 +72,13 @@ export class LambdaFunction {
     }
   }
 
-  /** Starts a sandbox ahead of the first invocation. */
-  warm(): void {
-    if (this.#sandboxes.size === 0) this.#create();
+  /** Starts a sandbox ahead of the first invocation; resolves when it has loaded the function, or has ended. */
+  async warm(): Promise<void> {
+    if (this.#sandboxes.size > 0 || this.#state === "stopped") return;
+    const sandbox = this.#create();
+    while (this.#sandboxes.has(sandbox) && !this.#idle.includes(sandbox) && !sandbox.busy) {
+      await Promise.race([once(this.#events, "idle"), once(this.#events, "forgotten")]);
+    }
   }
 
   /** Nothing runs from now on: processes are ended, invocations throttled. */
@@ -152,6 +156,7 @@ export class LambdaFunction {
 
   #becameIdle(sandbox: Sandbox): void {
     this.#idle.push(sandbox);
+    this.#events.emit("idle");
     this.#idleTimers.set(sandbox, setTimeout(() => sandbox.kill(), IDLE_MS).unref());
   }
 
