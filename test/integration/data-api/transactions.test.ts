@@ -235,6 +235,18 @@ describe("idleness, by an injected clock", () => {
   });
 });
 
+test("closing the server rolls back what is open", async () => {
+  await insert(1, await calls.begin());
+  await own.api.close();
+  await until(async () => (await db.ownerPool.query(IN_TRANSACTION)).rowCount === 0, {
+    what: "the session to be gone",
+  });
+  expect(await count()).toBe(0);
+});
+
+const IN_TRANSACTION =
+  "select 1 from pg_stat_activity where state like 'idle in transaction%' and datname = current_database()";
+
 test("two calls at once in one transaction: the second is refused at once", async () => {
   const lock = await db.connect();
   await lock.query("begin; lock table t in exclusive mode");
