@@ -1,7 +1,7 @@
 import type { Context, SQSEvent } from "aws-lambda";
 import { fetchHinted, fetchMemory, fetchPipeline } from "../lib/index.ts";
 import { pipelines } from "./pipelines/index.ts";
-import { logger, metrics, portsOf } from "./ports.ts";
+import { logger, portsOf } from "./ports.ts";
 
 /** How recently this process looked; a cache, whose loss costs a fetch too many. */
 const memory = fetchMemory();
@@ -22,5 +22,4 @@ export async function handler(event: SQSEvent | { readonly millrace: "schedule" 
       pipelines.pipelines.map(({ name }) => fetchPipeline(pipelines, name, ports, { scheduled: true })),
     );
   }
-  metrics.publishStoredMetrics();
 }

@@ -33,7 +33,7 @@ const once = <T>(make: () => T): (() => T) => {
 };
 
 export const logger = new Logger();
-export const metrics = new Metrics();
+const metrics = new Metrics();
 export const events = powertoolsEvents(logger, metrics);
 
 // one attempt a call: what may be repeated is decided by the engine; a connection is there within 2 s or not at all

@@ -2,7 +2,7 @@ import type { Context, SQSBatchResponse, SQSEvent } from "aws-lambda";
 import { workBatch } from "../lib/index.ts";
 import { cloudFromEnvironment } from "./cloud/choose.ts";
 import { pipelines } from "./pipelines/index.ts";
-import { logger, metrics, portsOf } from "./ports.ts";
+import { logger, portsOf } from "./ports.ts";
 
 /** Processes the items of a batch; only messages whose claim did not reach the database are delivered again. */
 export async function handler(event: SQSEvent, context: Context): Promise<SQSBatchResponse> {
@@ -15,6 +15,5 @@ export async function handler(event: SQSEvent, context: Context): Promise<SQSBat
     worker,
     portsOf(context),
   );
-  metrics.publishStoredMetrics();
   return { batchItemFailures: keep.map((itemIdentifier) => ({ itemIdentifier })) };
 }

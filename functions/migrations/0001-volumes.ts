@@ -18,7 +18,10 @@ export const createVolumes: Migration = {
       .addColumn("activated_at", "timestamptz")
       .execute();
     await addPipelineColumns(db, "volumes");
-    // The order of the list: newest first, ties by id.
+    // The order of the list: newest first, ties by id; of everything, and of one status.
     await sql`create index volumes_newest on volumes (created_at desc, id)`.execute(db);
+    await sql`create index volumes_newest_by_status on volumes (to_be_deleted, status, created_at desc, id)`.execute(
+      db,
+    );
   },
 };

@@ -27,4 +27,4 @@ export const deleting = state({
   },
 });
 
-export const volumes = pipeline("volumes", { submitted, deleting }, { maxAttempts: 5 });
+export const volumes = pipeline("volumes", { submitted, deleting }, { workers: 20, maxAttempts: 5 });
