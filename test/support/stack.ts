@@ -27,6 +27,8 @@ export interface LocalStack extends AsyncDisposable {
   /** Rows of a statement, as the superuser. */
   // biome-ignore lint/suspicious/noExplicitAny: tests look into rows of all kinds
   sql(text: string, params?: readonly unknown[]): Promise<any[]>;
+  /** Works while a transaction that ran this statement stays open. */
+  holding(text: string, work: () => Promise<void>): Promise<void>;
   control(method: string, path: string, body?: unknown): Promise<JsonAnswer>;
   api(method: string, path: string, body?: unknown): Promise<JsonAnswer>;
   /** The JSON lines of a function's log. */
@@ -76,6 +78,17 @@ function handle(local: Local, stateDir: string, child: ChildProcess, output: () 
     pid: child.pid!,
     output,
     sql: async (text, params = []) => (await client.query(text, [...params])).rows,
+    async holding(text, work) {
+      const holder = await client.connect();
+      try {
+        await holder.query("begin");
+        await holder.query(text);
+        await work();
+      } finally {
+        await holder.query("rollback");
+        holder.release();
+      }
+    },
     control: (method, path, body) => call(local.controlUrl + path, method, body),
     api: (method, path, body) => call(local.apiUrl + path, method, body),
     logs: (functionName) => jsonLines(local.functions[functionName]!.logFile),
