@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import type { ListJson, ProblemJson, VolumeJson } from "../../../functions/api/json.ts";
+import { until } from "../../support/until.ts";
 import { useApi } from "./running-api.ts";
 
 const api = useApi();
@@ -93,6 +94,28 @@ test("a dead volume is failed, and a deletion revives it", async () => {
   expect((await show(id)).json).toMatchObject({ status: "failed", attempts: 5, nextTryAt: null });
   const { json } = await call<VolumeJson>("DELETE", `/volumes/${id}`);
   expect(json).toMatchObject({ status: "deleting", attempts: 0, nextTryAt: expect.any(String) });
+});
+
+test("a deletion that is carried out before it is answered was accepted all the same", async () => {
+  const { id } = await create("fast");
+  await api().sql(`create function carry_out() returns trigger language plpgsql as
+    'begin delete from volumes where id = new.id; return null; end'`);
+  await api().sql(
+    "create trigger carry_out after update on volumes for each row when (new.to_be_deleted) execute function carry_out()",
+  );
+  const { status, json } = await call<VolumeJson>("DELETE", `/volumes/${id}`);
+  await api().sql("drop function carry_out cascade");
+  expect([status, json.id, json.status]).toEqual([202, id, "deleting"]);
+  expect((await show(id)).status).toBe(404);
+});
+
+test("a volume that goes while its deletion is asked for is not there", async () => {
+  const { id } = await create("gone");
+  api().faults.add({ kind: "delay", seconds: 0.3, match: "millrace:request volumes" });
+  const deletion = call<ProblemJson>("DELETE", `/volumes/${id}`);
+  await until(() => api().faults.list().length === 0, { what: "the request to be under way" });
+  await api().sql("delete from volumes where id = $1", [id]);
+  expect(await deletion).toMatchObject({ status: 404, json: { code: "VOLUME_UNKNOWN" } });
 });
 
 test("pages hold every volume once, newest first, also of one instant", async () => {

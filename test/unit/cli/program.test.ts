@@ -73,6 +73,12 @@ test("the script ends with the code that run() answers", () => {
   expect([ended.status, ended.stderr]).toEqual([5, expect.stringContaining("NO_STACK")]);
 });
 
+test("a reader that has gone is no error", () => {
+  const main = new URL("../../../functions/cli/main.ts", import.meta.url).pathname;
+  const script = `"${process.execPath}" "${main}" --help | :`;
+  expect(spawnSync("sh", ["-c", script], { encoding: "utf8" }).stderr).toBe("");
+});
+
 test("every error of the catalogue has words of its own", () => {
   const texts = Object.values(CLI_ERRORS).map(({ text }) => text);
   expect(new Set(texts).size).toBe(texts.length);
