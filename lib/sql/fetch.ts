@@ -50,7 +50,10 @@ export function fetchSql(p: Pipeline, { token, accepted, scheduled }: FetchParam
     p.name,
     sql`with
 accepted as materialized (select * from ${rows(accepted, { id: "uuid", token: "uuid" })} x),
-p as materialized (select q.name, q.paused_at from millrace.pipelines q where q.name = ${name} for no key update skip locked),
+-- a fetch that ended since our snapshot made another version of this row: we would not count its items, and undo its drain mark
+p as materialized (
+  select l.name, l.paused_at from (select q.name, q.xmin as version from millrace.pipelines q where q.name = ${name}) s cross join lateral (
+    select q.name, q.paused_at from millrace.pipelines q where q.name = s.name and q.xmin = s.version for no key update skip locked) l),
 flight as materialized (
   select i.item_id, i.state, i.lock_token, i.alive_until from millrace.items i where i.pipeline = ${name} and i.finished_at is null),
 again as materialized (select f.item_id as id from flight f where f.state = 'locked' and f.lock_token = ${uuid(token)}),

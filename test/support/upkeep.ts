@@ -1,0 +1,108 @@
+import { enqueueSql } from "../../lib/sql/enqueue.ts";
+import { type HeartbeatRow, heartbeatSql } from "../../lib/sql/heartbeat.ts";
+import { renewSql } from "../../lib/sql/renew.ts";
+import { type SweepRow, sweepSql } from "../../lib/sql/sweep.ts";
+import type { TestEngine } from "./engine.ts";
+import { type Claimed, fetchRows, type Run } from "./steps.ts";
+
+export interface Key {
+  readonly id: string;
+  readonly token: string;
+}
+
+/** Fetches everything that is due: the keys that its messages carry. */
+export async function fetchKeys(engine: TestEngine, pipeline = "things"): Promise<Key[]> {
+  const { ids, token } = await fetchRows(engine, { pipeline });
+  return ids.map((id) => ({ id, token }));
+}
+
+/** Fetches everything that is due, as if all messages had been accepted. */
+export async function queueRows(engine: TestEngine, pipeline = "things"): Promise<Key[]> {
+  const keys = await fetchKeys(engine, pipeline);
+  await enqueueRows(engine, { accepted: keys, pipeline });
+  return keys;
+}
+
+export async function enqueueRows(
+  engine: TestEngine,
+  {
+    accepted = [],
+    refused = [],
+    pipeline = "things",
+    run = engine.run,
+  }: { accepted?: readonly Key[]; refused?: readonly Key[]; pipeline?: string; run?: Run },
+) {
+  const [row] = await run(enqueueSql(engine.registry.get(pipeline), accepted, refused, 5));
+  return row!;
+}
+
+export async function renewRows(
+  engine: TestEngine,
+  keys: readonly (Pick<Claimed, "id" | "token"> & { readonly left?: number })[],
+  run: Run = engine.run,
+): Promise<boolean[]> {
+  const full = keys.map(({ id, token, left = 600 }) => ({ id, token, left }));
+  const rows = await run(renewSql(engine.registry.get("things"), full));
+  return full.map(({ id, token }) => rows.find((r) => r.id === id && r.token === token)!.renewed);
+}
+
+export interface Heartbeat extends Omit<HeartbeatRow, "resend"> {
+  readonly resend: readonly Key[];
+}
+
+/** One heartbeat; what it says of one pipeline. */
+export async function beat(engine: TestEngine, pipeline = "things", run: Run = engine.run): Promise<Heartbeat> {
+  const rows = await run(heartbeatSql(engine.registry));
+  const row = rows.find((r) => r.pipeline === pipeline)!;
+  return { ...row, resend: JSON.parse(row.resend) };
+}
+
+export async function sweepRows(engine: TestEngine, { scan = false, run = engine.run } = {}): Promise<SweepRow> {
+  const [row] = await run(sweepSql(engine.registry, scan));
+  return row!;
+}
+
+/** Times as seconds from now, rounded; null stays null. */
+export async function lockOf(engine: TestEngine, id: string) {
+  const [row] = await engine.query<{
+    token: string | null;
+    owner: string | null;
+    expires: number | null;
+    due: number | null;
+  }>(
+    `select lock_token as token, lock_owner as owner, round(extract(epoch from lock_expires_at - now()))::float8 as expires,
+      round(extract(epoch from due_at - now()))::float8 as due from things where id = $1`,
+    [id],
+  );
+  return row!;
+}
+
+/** What is remembered of a row; times as seconds from now, rounded. */
+export async function itemOf(engine: TestEngine, id: string, pipeline = "things") {
+  const [row] = await engine.query<{
+    state: string;
+    token: string | null;
+    suspect: boolean;
+    finished: boolean;
+    alive: number | null;
+    attempts: number;
+    last_error: string | null;
+    worker: string | null;
+    queued: number | null;
+  }>(
+    `select state, lock_token as token, prev_lock_expired as suspect, finished_at is not null as finished, attempts, last_error, worker,
+      round(extract(epoch from alive_until - now()))::float8 as alive, round(extract(epoch from now() - queued_at))::float8 as queued
+    from millrace.items where item_id = $1 and pipeline = $2`,
+    [id, pipeline],
+  );
+  return row!;
+}
+
+/** Seconds until the armed wake-up; null = none is. */
+export async function wakeAt(engine: TestEngine, pipeline = "things"): Promise<number | null> {
+  const [row] = await engine.query<{ at: number | null }>(
+    "select extract(epoch from wake_at - now())::float8 as at from millrace.wakeups where pipeline = $1",
+    [pipeline],
+  );
+  return row!.at;
+}
