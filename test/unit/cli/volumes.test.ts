@@ -96,8 +96,13 @@ test("delete asks for the deletion", async () => {
 
 test("an id cannot lead to another path", async () => {
   const { dir, asked } = await stackOf({});
-  await millrace(["volumes", "delete", "../pipelines?x", "--state-dir", dir]);
-  expect(asked).toEqual([{ request: "DELETE /volumes/..%2Fpipelines%3Fx", body: undefined }]);
+  for (const command of ["show", "delete"]) {
+    await millrace(["volumes", command, "../pipelines?x", "--state-dir", dir]);
+  }
+  expect(asked.map(({ request }) => request)).toEqual([
+    "GET /volumes/..%2Fpipelines%3Fx",
+    "DELETE /volumes/..%2Fpipelines%3Fx",
+  ]);
 });
 
 test.each([
