@@ -98,7 +98,7 @@ interface Ending {
   readonly item: Sql;
 }
 
-/** Guard: id and token, compared under the row's lock and again in the write. A repetition hears `already`. */
+/** Guard: id and token, compared under the row's lock and again in the write. A repetition hears `already`, and the hint again. */
 function endSql(
   { pipeline: p, siblings }: Scope,
   step: "reset" | "fail" | "release",
@@ -131,7 +131,10 @@ fin as (
   from ends m where i.item_id = m.id and i.pipeline = m.pipeline returning i.item_id, i.attempts, i.state, m.token),
 ${armed(p.name, sql`(select min(u.due_at) from upd u where u.due_at > now() and u.ready_for = ${text(p.name)})`)}
 select w.id, w.token, case when u.id is not null then 'ended' when w.token = any (d.finished_tokens) then 'already' else 'stale' end as result,
-  f.attempts, f.state, extract(epoch from u.due_at - now())::float8 as due_in, case when u.due_at <= now() then u.ready_for end as hint, (select wake_in from armed) as wake_in,
+  f.attempts, f.state, extract(epoch from u.due_at - now())::float8 as due_in,
+  case when u.id is not null then case when u.due_at <= now() then u.ready_for end
+    when w.token = any (d.finished_tokens) then (select ${pipelineOf(siblings)} from ${table(p.table)} t where t.id = w.id and t.due_at <= now() and t.lock_token is null) end as hint,
+  (select wake_in from armed) as wake_in,
   ${drained(p, queueLower(p.options), sql`0`)} as drained
 from w left join upd u on u.id = w.id and u.token = w.token left join done d on d.id = w.id and d.token = w.token
   left join fin f on f.item_id = w.id and f.token = w.token`,
