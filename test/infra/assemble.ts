@@ -1,12 +1,16 @@
-import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { afterAll } from "vitest";
 import { type AssemblyOptions, synthesize } from "../../infra/aws/assembly.ts";
 import { type HandlerName, handlerNames } from "../../infra/aws/bundle.ts";
 import type { Manifest, PipelineManifest } from "../../lib/index.ts";
 
 // CDK's own rules take two seconds a synthesis; stages.test.ts runs them.
-Object.assign(process.env, { CDK_VALIDATION: "false" });
+// Assemblies and code go to a folder of this test file's own, which goes with it.
+const scratch = mkdtempSync(join(tmpdir(), "stack-test-"));
+Object.assign(process.env, { CDK_VALIDATION: "false", TMPDIR: scratch });
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
 /** One pipeline as the registry would describe it. */
 export const volumes: PipelineManifest = {
@@ -27,7 +31,7 @@ export const manifest: Manifest = {
 
 /** A folder of code for each handler. The text makes the code, and so its hash, differ. */
 export function bundlesOf(text = ""): Record<HandlerName, string> {
-  const root = mkdtempSync(join(tmpdir(), "millrace-test-bundles-"));
+  const root = mkdtempSync(join(scratch, "bundles-"));
   return Object.fromEntries(
     handlerNames.map((name) => {
       const folder = join(root, name);

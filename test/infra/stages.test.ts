@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { CfnResource } from "aws-cdk-lib";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { pipelines } from "../../functions/pipelines/index.ts";
 import { synthesize } from "../../infra/aws/assembly.ts";
 import type { MillraceStack } from "../../infra/aws/stack.ts";
 import { settingsOf, stageNames } from "../../infra/settings.ts";
@@ -42,6 +43,11 @@ describe.each(stageNames)("stage %s", (stage) => {
     const { directory } = synthesize({ manifest, folders, settings: settingsOf(stage) });
     const report = JSON.parse(readFileSync(join(directory, "validation-report.json"), "utf8"));
     expect(report.pluginReports).toEqual([]);
+  });
+
+  it("has room for the pipelines of this repository", () => {
+    const settings = settingsOf(stage);
+    expect(() => synthesize({ manifest: pipelines.manifest, folders, settings })).not.toThrow();
   });
 
   it("deletes data only where it may", () => {
