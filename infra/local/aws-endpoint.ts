@@ -77,7 +77,11 @@ const SERVICES: Readonly<Record<string, Service>> = {
         .at(-1)!;
       return [{ action: `sqs:${target.replace(/Batch$/, "")}`, resource: arn("sqs", name) }];
     },
-    answer: (services, { target, body, signal }) => services.sqs(target, json(body), signal),
+    async answer(services, { target, body, signal }) {
+      if (target !== "") return services.sqs(target, json(body), signal);
+      const message = "The local SQS speaks the JSON protocol (x-amz-target) only; take a newer SDK or CLI.";
+      return awsError(415, "UnsupportedProtocol", message);
+    },
   },
   secretsmanager: {
     needs: ({ target, body }) => [{ action: `secretsmanager:${target}`, resource: String(json(body)["SecretId"]) }],

@@ -137,7 +137,7 @@ function jsonLines(file: string): readonly unknown[] {
 const ASSEMBLY = "millrace-assembly-";
 
 /** The app's assembly, made once for all test files of a run and removed by a later run. */
-async function sharedAssembly(): Promise<string> {
+export async function sharedAssembly(): Promise<string> {
   const run = process.ppid;
   for (const name of readdirSync(tmpdir()).filter((each) => each.startsWith(ASSEMBLY))) {
     const pid = Number(name.slice(ASSEMBLY.length));

@@ -27,6 +27,8 @@ export class LambdaFunction {
   readonly #host: SandboxHost;
   readonly #sandboxes = new Set<Sandbox>();
   readonly #idle: Sandbox[] = [];
+  /** Started ahead, still loading, promised to nobody. */
+  readonly #warming = new Set<Sandbox>();
   readonly #idleTimers = new Map<Sandbox, NodeJS.Timeout>();
   readonly #events = new EventEmitter().setMaxListeners(0);
   #state: FunctionState = "running";
@@ -76,9 +78,8 @@ export class LambdaFunction {
   async warm(): Promise<void> {
     if (this.#sandboxes.size > 0 || this.#state === "stopped") return;
     const sandbox = this.#create();
-    while (this.#sandboxes.has(sandbox) && !this.#idle.includes(sandbox) && !sandbox.busy) {
-      await Promise.race([once(this.#events, "idle"), once(this.#events, "forgotten")]);
-    }
+    this.#warming.add(sandbox);
+    while (this.#warming.has(sandbox)) await once(this.#events, "warm");
   }
 
   /** Nothing runs from now on: processes are ended, invocations throttled. */
@@ -142,12 +143,17 @@ export class LambdaFunction {
   }
 
   #takeIdle(): Sandbox | undefined {
-    const sandbox = this.#idle.at(-1);
+    const sandbox = this.#idle.at(-1) ?? [...this.#warming][0];
     if (sandbox) this.#notIdle(sandbox);
     return sandbox;
   }
 
+  #notWarming(sandbox: Sandbox): void {
+    if (this.#warming.delete(sandbox)) this.#events.emit("warm");
+  }
+
   #notIdle(sandbox: Sandbox): void {
+    this.#notWarming(sandbox);
     const at = this.#idle.indexOf(sandbox);
     if (at >= 0) this.#idle.splice(at, 1);
     clearTimeout(this.#idleTimers.get(sandbox));
@@ -156,7 +162,7 @@ export class LambdaFunction {
 
   #becameIdle(sandbox: Sandbox): void {
     this.#idle.push(sandbox);
-    this.#events.emit("idle");
+    this.#notWarming(sandbox);
     this.#idleTimers.set(sandbox, setTimeout(() => sandbox.kill(), IDLE_MS).unref());
   }
 

@@ -1,6 +1,6 @@
 /* SQS as functions and SDKs see it: the emulator, with what it lacks made up for. */
 
-import { type AwsAnswer, awsError } from "../aws-answer.ts";
+import type { AwsAnswer } from "../aws-answer.ts";
 import type { JsonObject } from "../template.ts";
 import { type Backend, sqsError, sqsJson, startBackend } from "./backend.ts";
 import { QueueFaults } from "./faults.ts";
@@ -204,10 +204,3 @@ async function eachEntry(
   }
   return sqsJson({ Successful, Failed });
 }
-
-/** The answer to a call in the old query protocol, which the emulator does not speak for queues. */
-export const NO_QUERY_PROTOCOL = awsError(
-  415,
-  "UnsupportedProtocol",
-  "The local SQS speaks the JSON protocol (application/x-amz-json-1.0); take a newer SDK or CLI.",
-);

@@ -62,6 +62,17 @@ test("a sandbox is used again, its module state kept, and frozen in between", as
   expect(made.started).toEqual([pid]);
 });
 
+test("a sandbox started ahead takes the first invocation, loaded by then or not", async () => {
+  await using loading = makeFunction(COUNTER);
+  void loading.fn.warm();
+  expect(await loading.call()).toMatchObject({ ok: true, payload: { count: 1 } });
+  expect(loading.started).toHaveLength(1);
+  await using loaded = makeFunction(COUNTER);
+  await loaded.fn.warm();
+  expect(await loaded.call()).toMatchObject({ ok: true, payload: { count: 1 } });
+  expect(loaded.started).toHaveLength(1);
+});
+
 test("invocations at once have sandboxes of their own; the one used last is used next", async () => {
   await using made = makeFunction(`
     export const handler = async ({ ms }) => { await new Promise((r) => setTimeout(r, ms)); return process.pid; };
