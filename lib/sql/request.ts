@@ -45,14 +45,13 @@ upd as (
   from (select h.id, cast(cast(${JSON.stringify(intent)} as text) as jsonb) as set from held h) k where t.id = k.id
   returning t.id, ${pipelineOf(pipelines)} as ready_for),
 ended as materialized (
-  select l.item_id, l.pipeline from (select h.id from held h order by h.id) h cross join lateral (
+  select l.item_id, l.pipeline, l.finished_at from (select h.id from held h order by h.id) h cross join lateral (
     select i.item_id, i.pipeline, i.finished_at from millrace.items i
-    where i.item_id = h.id and i.pipeline in (${sql.join(pipelines.map((p) => text(p.name)))}) for no key update) l
-  -- asked of the locked version: a failure that was waited for has ended the item since the snapshot
-  where l.finished_at is not null),
+    where i.item_id = h.id and i.pipeline in (${sql.join(pipelines.map((p) => text(p.name)))}) for no key update) l),
+-- whether the item has ended is asked of the locked version: a failure that was waited for ended it after the snapshot
 revived as (
   update millrace.items i set attempts = 0, resets = 0, state = case when i.state = 'dead' then 'failed' else i.state end
-  from ended e where i.item_id = e.item_id and i.pipeline = e.pipeline)
+  from ended e where i.item_id = e.item_id and i.pipeline = e.pipeline and e.finished_at is not null)
 select u.id, u.ready_for from upd u`,
   );
 }
