@@ -79,11 +79,12 @@ touched as materialized (
 marked as (
   update millrace.items i set state = 'queued', queued_at = now(), alive_until = now() + ${seconds(queueWaitSeconds(p.options))}
   from touched k where k.mark and i.item_id = k.id and i.lock_token = k.token and i.state = 'locked' and i.pipeline = k.pipeline returning 1),
--- the worker died twice over this row: back off as a failure does, unless somebody asked for it meanwhile
-judged as materialized (select k.*, k.lost and k.attempts >= 2 and not k.moved as back_off, ${dead} as dead from touched k where not k.mark),
+-- the worker died twice over this row, or as often as is allowed: back off as a failure does, unless somebody asked for it meanwhile
+judged as materialized (
+  select k.*, k.lost and (k.attempts >= 2 or ${dead}) and not k.moved as back_off, ${dead} as dead from touched k where not k.mark),
 backed as (
   update ${table(p.table)} t set ${UNLOCK}, last_processed_at = now(), due_at = case when k.dead then null else now() + ${backoff(p, sql`k.attempts`)} end
-  from judged k where k.back_off and t.id = k.id returning t.id),
+  from judged k where k.back_off and t.id = k.id returning t.id, t.due_at),
 ended as (
   update millrace.items i set state = case when k.dead then 'dead' else 'failed' end, finished_at = now(), lock_token = null, alive_until = null,
     prev_lock_expired = true, last_error = 'worker lost'
@@ -100,7 +101,7 @@ noted as (
 ahead as materialized (
   select t.due_at from ${table(p.table)} t where ${readyAny(p, "t")} and t.due_at > now() and (t.lock_owner is null or t.lock_owner = ${name})
     and (select n from room) > 0 order by t.due_at, t.id limit 1),
-${armed(p.name, sql`(select due_at from ahead)`, scheduled)},
+${armed(p.name, sql`(select min(n.due_at) from (select due_at from ahead union all select due_at from backed) n)`, scheduled)},
 -- a full queue asks whoever brings it under the lower limit for the next fetch
 noticed as (
   update millrace.pipelines q set fetched_at = now(), drain = coalesce((select n from room), 0) - (select count(*) from taken) <= 0
