@@ -18,6 +18,10 @@ export interface Classified {
 /** deadlock_detected, serialization_failure: the whole statement rolled back. */
 const ROLLED_BACK = new Set(["40P01", "40001"]);
 const LOCK_NOT_AVAILABLE = "55P03";
+/** cannot_connect_now, too_many_connections, no connection, connection rejected: no session was had. */
+const NO_SESSION = new Set(["57P03", "53300", "08001", "08004"]);
+/** admin_shutdown, crash_shutdown and broken connections: the session went away with the statement. */
+const SESSION_GONE = /^(57P0[12]|08...)$/;
 
 /** Errors of the service after which it is not known whether the statement ran. */
 const UNANSWERED = new Set([
@@ -52,10 +56,11 @@ export function classify(error: unknown): Classified {
   if (name === "DatabaseResumingException") return as("resuming");
   if (name === "ThrottlingException" || name === "TooManyRequestsException" || $metadata?.httpStatusCode === 429)
     return as("again");
-  if (NOT_CONNECTED.has(code) || /connection timed out|socket timed out while establishing/i.test(message))
+  if (NOT_CONNECTED.has(code) || /did not establish a connection|socket timed out while establishing/i.test(message))
     return as("again");
   if (sqlState !== undefined) {
-    if (ROLLED_BACK.has(sqlState)) return as("again");
+    if (ROLLED_BACK.has(sqlState) || NO_SESSION.has(sqlState)) return as("again");
+    if (SESSION_GONE.test(sqlState)) return as("unanswered");
     return as(sqlState === LOCK_NOT_AVAILABLE ? "lockTimeout" : "failed");
   }
   if (name === "UnsupportedResultException") return as("failed");
