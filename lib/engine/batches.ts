@@ -10,42 +10,62 @@ export type Outcome<Row> =
   | { readonly row: Row; readonly unanswered: boolean }
   | { readonly error: MillraceError; readonly unanswered: boolean };
 
+export interface BatchCall<Input, Row> {
+  /** `patient`: repeat lock timeouts until the time is up. */
+  readonly run: (inputs: readonly Input[], patient: boolean) => Promise<Answered<Row>>;
+  readonly rowOf: (input: Input, rows: readonly Row[]) => Row | undefined;
+  /** Called with those whose outcome is known, as soon as it is: a batch-mate does not wait for a slow one. */
+  readonly settle: (inputs: readonly Input[], outcomes: readonly Outcome<Row>[]) => Promise<void>;
+}
+
 /**
  * Runs one statement for a whole batch. Where a lock timeout or one item's bad data stops the batch, it is repeated item
- * by item, at once and side by side: the others are delayed by one lock timeout, and only the culprit fails.
+ * by item, side by side: the others are delayed by one lock timeout, and only the culprit waits or fails.
  */
-export async function inBatch<Input, Row>(
+export async function inBatch<Input, Row>(inputs: readonly Input[], call: BatchCall<Input, Row>): Promise<void> {
+  if (inputs.length === 0) return;
+  const tried = await tryBatch(inputs, call);
+  if (Array.isArray(tried)) return call.settle(inputs, tried);
+  await Promise.all(
+    inputs.map(async (input) => {
+      const single = await tryBatch([input], call);
+      const outcomes = Array.isArray(single) ? single : [single];
+      const unanswered = tried.unanswered;
+      await call.settle(
+        [input],
+        outcomes.map((o) => ({ ...o, unanswered: o.unanswered || unanswered })),
+      );
+    }),
+  );
+}
+
+/** The outcomes of all, or the one error that splits the batch. */
+async function tryBatch<Input, Row>(
   inputs: readonly Input[],
-  run: (inputs: readonly Input[], patient: boolean) => Promise<Answered<Row>>,
-  rowOf: (input: Input, rows: readonly Row[]) => Row | undefined,
-): Promise<readonly Outcome<Row>[]> {
-  if (inputs.length === 0) return [];
+  { run, rowOf }: BatchCall<Input, Row>,
+): Promise<Outcome<Row>[] | { readonly error: MillraceError; readonly unanswered: boolean }> {
   try {
     const { rows, unanswered } = await run(inputs, inputs.length === 1);
     return inputs.map((input) => {
       const row = rowOf(input, rows);
-      return row === undefined
-        ? {
-            error: new MillraceError("STATEMENT_FAILED", { statement: "batch", message: "no answer for an item" }),
-            unanswered,
-          }
-        : { row, unanswered };
+      return row === undefined ? { error: noAnswer(), unanswered } : { row, unanswered };
     });
   } catch (cause) {
     const error = asError(cause);
     const unanswered = error.details["unanswered"] === true || error.code === "DATABASE_UNANSWERED";
-    if (inputs.length === 1 || !splits(error)) return inputs.map(() => ({ error, unanswered }));
-    const singles = await Promise.all(inputs.map((input) => inBatch([input], run, rowOf)));
-    return singles.flat().map((outcome) => ({ ...outcome, unanswered: outcome.unanswered || unanswered }));
+    if (inputs.length > 1 && (isLockTimeout(error) || isDataError(error))) return { error, unanswered };
+    return inputs.map(() => ({ error, unanswered }));
   }
 }
 
-function splits({ code, details }: MillraceError): boolean {
-  if (code !== "STATEMENT_FAILED") return false;
-  const sqlState = String(details["sqlState"] ?? "");
-  // an answer too large for one call fits when it is asked for piece by piece
-  return sqlState === LOCK_TIMEOUT || DATA_ERROR.test(sqlState) || sqlState === "";
-}
+export const isLockTimeout = ({ code, details }: MillraceError): boolean =>
+  code === "STATEMENT_FAILED" && details["sqlState"] === LOCK_TIMEOUT;
+
+/** Also an answer that is too large for one call: it fits when it is asked for piece by piece. */
+export const isDataError = ({ code, details }: MillraceError): boolean =>
+  code === "STATEMENT_FAILED" && (details["sqlState"] === undefined || DATA_ERROR.test(String(details["sqlState"])));
+
+const noAnswer = () => new MillraceError("STATEMENT_FAILED", { statement: "batch", message: "no answer for an item" });
 
 const asError = (cause: unknown): MillraceError =>
   cause instanceof MillraceError

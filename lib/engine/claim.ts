@@ -1,7 +1,7 @@
 import type { Pipeline, StateDefinition } from "../define/pipeline.ts";
 import { MillraceError } from "../errors.ts";
 import { type ClaimKey, type ClaimRow, claimSql } from "../sql/claim.ts";
-import { inBatch } from "./batches.ts";
+import { inBatch, isLockTimeout } from "./batches.ts";
 import { sendHints } from "./hint.ts";
 import type { Item } from "./item.ts";
 import type { Ports } from "./ports.ts";
@@ -23,11 +23,16 @@ export interface Held {
 
 export interface ClaimedBatch {
   readonly held: readonly Held[];
-  /** Their last claim died: claim each by itself, when nothing else runs. */
-  readonly alone: readonly Item[];
+  /**
+   * Not now: their last claim died, or somebody has the row locked. Claim each by itself, when nothing else is in our
+   * hands.
+   */
+  readonly later: readonly Item[];
   /** Not claimed for certain: the database could not be reached. Their messages must come again. */
   readonly unreached: readonly Item[];
 }
+
+type Answer = ClaimRow & Readonly<Record<string, unknown>>;
 
 /** Takes the items of a batch over, each under a token of its own. A stale one is done with. */
 export async function claimItems(
@@ -35,33 +40,55 @@ export async function claimItems(
   items: readonly Item[],
   worker: string,
   ports: Ports,
-  alone: boolean,
 ): Promise<ClaimedBatch> {
-  const keys = items.map(({ id, token }): ClaimKey => ({ id, token, next: crypto.randomUUID() }));
-  const outcomes = await inBatch(
-    keys,
-    (some, patient) => ports.database.run(claimSql(pipeline, some, worker, alone), { patient }),
-    (key, rows) => rows.find((r) => r.millrace_token === key.next),
-  );
-  const batch: { held: Held[]; alone: Item[]; unreached: Item[] } = { held: [], alone: [], unreached: [] };
+  const alone = items.length === 1;
+  const keys = items.map((item): ClaimKey & { item: Item } => ({
+    id: item.id,
+    token: item.token,
+    next: crypto.randomUUID(),
+    item,
+  }));
+  const batch: { held: Held[]; later: Item[]; unreached: Item[] } = { held: [], later: [], unreached: [] };
   let drained = false;
-  outcomes.forEach((outcome, n) => {
-    const item = items[n]!;
-    if ("error" in outcome) {
-      ports.events.emit("messages.kept", { count: 1, error: outcome.error.message });
-      batch.unreached.push(item);
-      return;
-    }
-    drained ||= outcome.row.millrace_drained;
-    if (outcome.row.millrace_result === "ours") batch.held.push(heldOf(pipeline, outcome.row, ports));
-    else if (outcome.row.millrace_result === "alone") batch.alone.push(item);
-    else ports.events.emit("item.stale", { pipeline: pipeline.name, id: item.id, token: item.token, phase: "claim" });
+  // a row that another transaction has locked must not hold up its batch-mates: the second try passes over it
+  let skipLocked = false;
+  await inBatch(keys, {
+    run: async (some, patient) => {
+      const run = () =>
+        ports.database.run(claimSql(pipeline, some.map(keyOf), worker, { alone, skipLocked }), { patient });
+      if (alone) return run();
+      try {
+        return await run();
+      } catch (cause) {
+        if (skipLocked || !(cause instanceof MillraceError && isLockTimeout(cause))) throw cause;
+        skipLocked = true;
+        return run();
+      }
+    },
+    rowOf: (key, rows: readonly Answer[]) => rows.find((r) => r.millrace_token === key.next),
+    settle: async (some, outcomes) => {
+      for (const [n, outcome] of outcomes.entries()) {
+        const { item } = some[n]!;
+        if ("error" in outcome) {
+          ports.events.emit("messages.kept", { count: 1, error: outcome.error.message });
+          batch.unreached.push(item);
+          continue;
+        }
+        const { row } = outcome;
+        drained ||= row.millrace_drained;
+        if (row.millrace_result === "ours") batch.held.push(heldOf(pipeline, row, ports));
+        else if (row.millrace_result === "alone" || skipLocked) batch.later.push(item);
+        else ports.events.emit("item.stale", { ...item, phase: "claim" });
+      }
+    },
   });
   if (drained) await sendHints(ports.hints, [pipeline.name]);
   return batch;
 }
 
-function heldOf(pipeline: Pipeline, answer: ClaimRow & Readonly<Record<string, unknown>>, { events }: Ports): Held {
+const keyOf = ({ id, token, next }: ClaimKey): ClaimKey => ({ id, token, next });
+
+function heldOf(pipeline: Pipeline, answer: Answer, { events }: Ports): Held {
   const row = Object.fromEntries(Object.entries(answer).filter(([column]) => !column.startsWith("millrace_")));
   const state = pipeline.states.find((s) => s.name === answer.millrace_state) ?? null;
   if (answer.millrace_attempts === null)

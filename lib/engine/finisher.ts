@@ -3,6 +3,9 @@ import type { Clock } from "./ports.ts";
 /** Passes that end within this time are written together. */
 const LINGER_MS = 15;
 
+/** A flush that somebody's lock holds up does not hold up the next for longer. */
+const PATIENCE_MS = 500;
+
 /**
  * Collects what ends at about the same time into one flush. A flush starts when everything that runs has ended, or a
  * moment after the first ending; what ends while one is written goes into the next.
@@ -33,10 +36,16 @@ export function finisher<T>(
   };
   let last: Promise<void> = Promise.resolve();
 
+  const turn = async () => {
+    const waited = new AbortController();
+    await Promise.race([last.catch(() => undefined), clock.wait(PATIENCE_MS, waited.signal)]);
+    waited.abort();
+  };
+
   return {
     add(value) {
       pending.push(value);
-      current ??= last.then(next, next);
+      current ??= turn().then(next);
       return current;
     },
   };

@@ -30,9 +30,8 @@ export async function renewWhileRunning(
     const running = passes.filter((p) => !p.ended && !p.abort.signal.aborted);
     if (stop.aborted || running.length === 0) continue;
     const left = Math.max(0, ports.timeLeft() / 1000);
-    const outcomes = await inBatch(
-      running,
-      (some) =>
+    await inBatch(running, {
+      run: (some) =>
         ports.database.run(
           renewSql(
             pipeline,
@@ -40,14 +39,16 @@ export async function renewWhileRunning(
           ),
           { timeoutSeconds: seconds },
         ),
-      ({ held }, rows) => rows.find((r) => r.id === held.id && r.token === held.token),
-    );
-    for (const [n, outcome] of outcomes.entries()) {
-      const pass = running[n]!;
-      if ("error" in outcome)
-        ports.events.emit("renewal.failed", { pipeline: pipeline.name, error: outcome.error.message });
-      else if (!outcome.row.renewed && !pass.ended)
-        pass.abort.abort(new MillraceError("LOCK_LOST", { pipeline: pipeline.name, id: pass.held.id }));
-    }
+      rowOf: ({ held }, rows) => rows.find((r) => r.id === held.id && r.token === held.token),
+      settle: async (some, outcomes) => {
+        for (const [n, outcome] of outcomes.entries()) {
+          const pass = some[n]!;
+          if ("error" in outcome)
+            ports.events.emit("renewal.failed", { pipeline: pipeline.name, error: outcome.error.message });
+          else if (!outcome.row.renewed && !pass.ended)
+            pass.abort.abort(new MillraceError("LOCK_LOST", { pipeline: pipeline.name, id: pass.held.id }));
+        }
+      },
+    });
   }
 }

@@ -29,11 +29,10 @@ export async function workBatch<S>(
   const keep: string[] = [];
   for (const [pipeline, received] of byPipeline(registry, messages, ports)) {
     const items = received.map((r) => r.item);
-    const single = items.length === 1;
-    const batch = await claimItems(pipeline, items, worker, ports, single);
+    const batch = await claimItems(pipeline, items, worker, ports);
     keep.push(...received.filter((r) => batch.unreached.includes(r.item)).map((r) => r.messageId));
     await runPasses(registry, pipeline, batch.held, services, ports);
-    keep.push(...(await workAlone(registry, pipeline, batch.alone, received, services, worker, ports)));
+    keep.push(...(await workAlone(registry, pipeline, batch.later, received, services, worker, ports)));
   }
   return keep;
 }
@@ -90,8 +89,9 @@ async function runPasses(
 }
 
 /**
- * Suspects, one by one, each claimed right before it runs and when nothing else is in our hands: a row that kills its
- * process takes nobody along. Those for which no time is left stay queued, and are sent again.
+ * Suspects and rows that somebody had locked, one by one, each claimed right before it runs and when nothing else is in
+ * our hands: a row that kills its process takes nobody along. Those for which no time is left stay queued, and are sent
+ * again.
  */
 async function workAlone(
   registry: Registry,
@@ -108,7 +108,7 @@ async function workAlone(
       ports.events.emit("item.alone", { pipeline: pipeline.name, id: item.id });
       continue;
     }
-    const { held, unreached } = await claimItems(pipeline, [item], worker, ports, true);
+    const { held, unreached } = await claimItems(pipeline, [item], worker, ports);
     keep.push(...received.filter((r) => unreached.includes(r.item)).map((r) => r.messageId));
     await runPasses(registry, pipeline, held, services, ports);
   }

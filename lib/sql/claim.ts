@@ -29,6 +29,16 @@ export interface ClaimRow {
   readonly millrace_drained: boolean;
 }
 
+export interface ClaimMode {
+  /** The only item, or a suspect in its turn: a suspect is claimed too. */
+  readonly alone: boolean;
+  /**
+   * Pass over rows that another transaction has locked: they answer `stale`, and must be claimed again by a statement
+   * that waits before that is believed. @default false
+   */
+  readonly skipLocked?: boolean;
+}
+
 /**
  * Takes items over from their messages: each gets a token of its own, so a second delivery is stale, also inside one
  * batch. Guard: the message's token (or, repeated, the worker's own). Counts the attempt, once.
@@ -37,9 +47,10 @@ export function claimSql(
   p: Pipeline,
   keys: readonly ClaimKey[],
   worker: string,
-  alone: boolean,
+  { alone, skipLocked = false }: ClaimMode,
 ): Statement<ClaimRow & Readonly<Record<string, unknown>>> {
   const { lockTimeoutSeconds, leaseSeconds } = p.options;
+  const lock = skipLocked ? sql`for no key update skip locked` : sql`for no key update`;
   return statement(
     "claim",
     p.name,
@@ -48,13 +59,13 @@ w as materialized (select * from ${rows(keys, { id: "uuid", token: "uuid", next:
 held as materialized (
   select w.id, w.token, w.next, l.repeated from (select * from w order by id, next) w cross join lateral (
     select t.lock_token = w.next as repeated from ${table(p.table)} t
-    where t.id = w.id and (t.lock_token = w.token or t.lock_token = w.next) for no key update) l),
+    where t.id = w.id and (t.lock_token = w.token or t.lock_token = w.next) ${lock}) l),
 one as materialized (select distinct on (h.id) h.* from held h order by h.id, h.repeated desc, h.next),
 kept as materialized (
   select o.*, l.pipeline, l.suspect from (select * from one order by id) o cross join lateral (
     select i.pipeline, i.prev_lock_expired as suspect from millrace.items i
     where i.item_id = o.id and i.pipeline = ${text(p.name)} and (i.lock_token = o.token or i.lock_token = o.next) and i.finished_at is null
-    for no key update) l),
+    ${lock}) l),
 mine as materialized (select k.* from kept k where k.repeated or not k.suspect or ${sql.lit(alone)}),
 row as (
   update ${table(p.table)} t set lock_token = m.next, lock_owner = ${text(p.name)}, lock_expires_at = now() + ${seconds(lockTimeoutSeconds)}

@@ -55,12 +55,19 @@ export interface Claimed {
 export async function claimRows(
   engine: TestEngine,
   keys: readonly (Omit<ClaimKey, "next"> & { readonly next?: string })[],
-  options: { readonly pipeline?: string; readonly alone?: boolean; readonly run?: Run } = {},
+  options: {
+    readonly pipeline?: string;
+    readonly alone?: boolean;
+    readonly skipLocked?: boolean;
+    readonly run?: Run;
+  } = {},
 ): Promise<Claimed[]> {
   const full = keys.map((k) => ({ next: crypto.randomUUID(), ...k }));
   const run = options.run ?? engine.run;
   const pipeline = engine.registry.get(options.pipeline ?? "things");
-  const rows = await run(claimSql(pipeline, full, "test worker", options.alone ?? false));
+  const rows = await run(
+    claimSql(pipeline, full, "test worker", { alone: options.alone ?? false, skipLocked: options.skipLocked ?? false }),
+  );
   return full.map((key) => {
     const row = rows.find((r) => r.millrace_token === key.next)!;
     return {

@@ -1,0 +1,38 @@
+import type { Pipeline } from "../define/pipeline.ts";
+import { MillraceError } from "../errors.ts";
+import type { EndRow } from "../sql/end.ts";
+import type { Held } from "./claim.ts";
+import type { Ports } from "./ports.ts";
+
+/** The longest error text that is kept. */
+export const MOST_TEXT = 2_000;
+
+interface Ended {
+  readonly held: Held;
+  readonly reason?: string;
+  readonly error?: unknown;
+}
+
+/** Says how a pass ended that was not applied. */
+export function reportEnd(
+  pipeline: Pipeline,
+  { held, reason = "", error }: Ended,
+  step: "fail" | "reset" | "release",
+  row: EndRow,
+  { events }: Ports,
+): void {
+  const about = { pipeline: pipeline.name, id: held.id, token: held.token };
+  const { attempt } = held;
+  if (row.result === "stale") events.emit("item.stale", { ...about, phase: step });
+  else if (row.result === "already") events.emit("item.already", { ...about, phase: step });
+  else if (step === "release") events.emit("item.released", about);
+  else if (step === "reset") events.emit("item.retried", { ...about, attempt, reason });
+  else if (row.state === "dead") events.emit("item.dead", { ...about, attempt, error: textOf(error) });
+  else events.emit("item.failed", { ...about, attempt, error: textOf(error), retryInSeconds: row.due_in });
+}
+
+/** An error as it is kept with the item. */
+export function textOf(error: unknown): string {
+  if (error instanceof MillraceError) return `${error.code}: ${error.message}`.slice(0, MOST_TEXT);
+  return (error instanceof Error ? error.message : String(error)).slice(0, MOST_TEXT);
+}
