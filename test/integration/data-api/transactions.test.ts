@@ -262,4 +262,5 @@ test("two calls at once in one transaction: the second is refused at once", asyn
 });
 
 const waiting = async () =>
-  (await db.ownerPool.query("select count(*)::int as n from pg_locks where not granted")).rows[0].n;
+  (await db.ownerPool.query("select count(*)::int as n from pg_locks where not granted and relation = 't'::regclass"))
+    .rows[0].n;
