@@ -34,7 +34,7 @@ const once = <T>(make: () => T): (() => T) => {
 
 export const logger = new Logger();
 const metrics = new Metrics();
-export const events = powertoolsEvents(logger, metrics);
+const events = powertoolsEvents(logger, metrics);
 
 // one attempt a call: what may be repeated is decided by the engine; a connection is there within 2 s or not at all
 const rdsData = once(() => new RDSDataClient({ maxAttempts: 1, requestHandler: { connectionTimeout: 2_000 } }));

@@ -26,9 +26,11 @@ export default defineConfig({
         test: {
           name: "e2e",
           include: ["test/e2e/**/*.test.ts"],
-          testTimeout: 300_000,
+          testTimeout: 600_000,
           hookTimeout: 300_000,
-          fileParallelism: false,
+          // whole stacks: after everything else, two at a time, as they mostly wait
+          sequence: { groupOrder: 1 },
+          maxWorkers: 2,
         },
       },
     ],

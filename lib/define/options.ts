@@ -59,9 +59,9 @@ export const EVERY_SECONDS = 15;
 /** A worker function may run this much longer than one item, for claim and apply. */
 export const FUNCTION_MARGIN_SECONDS = 30;
 /** AWS Lambda: the longest a function may run. */
-export const FUNCTION_MAX_SECONDS = 900;
+const FUNCTION_MAX_SECONDS = 900;
 /** Amazon SQS event sources: MaximumConcurrency is at least 2. */
-export const MIN_CONCURRENCY = 2;
+const MIN_CONCURRENCY = 2;
 
 /** Completes and checks the options of a pipeline. Throws OPTION or OPTION_RELATION with the numbers. */
 export function completeOptions(name: string, given: PipelineOptions): CompleteOptions {

@@ -8,7 +8,7 @@ import type { SchemaDatabase } from "./migrate.ts";
 const NEEDED = ["id", "created_at", "last_processed_at", "due_at", "lock_expires_at", "lock_token", "lock_owner"];
 
 /** The columns of a table, checked for those that a pipeline needs. @throws COLUMN_MISSING */
-export async function tableColumns(database: SchemaDatabase, name: string): Promise<readonly string[]> {
+async function tableColumns(database: SchemaDatabase, name: string): Promise<readonly string[]> {
   const { rows } = await database.run(
     statement<{ name: string }>(
       "columns",
