@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
-import { chmod, cp, mkdir, readFile, rename, rm, symlink } from "node:fs/promises";
+import { chmod, cp, lstat, mkdir, readFile, rename, rm, symlink } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join, relative } from "node:path";
@@ -72,6 +72,11 @@ async function copyFor(packageDir: string, account: Account | undefined): Promis
     await mkdir(part, { recursive: true, mode: 0o755 });
     await cp(join(packageDir, "native"), part, { recursive: true, verbatimSymlinks: true });
     await rename(part, wanted).catch(() => rm(part, { recursive: true, force: true }));
+  }
+  const owner = (await lstat(wanted)).uid;
+  if (owner !== (process.getuid?.() ?? owner)) {
+    const reason = `${wanted} is there already and belongs to somebody else`;
+    throw new LocalError("POSTGRES_BINARIES", { platform: `${process.platform}-${process.arch}`, reason });
   }
   const trial = spawnSync(join(wanted, "bin/postgres"), ["--version"], { ...account?.ids, cwd: "/", encoding: "utf8" });
   if (trial.status !== 0) {
