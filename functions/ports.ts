@@ -1,6 +1,5 @@
 import { Logger } from "@aws-lambda-powertools/logger";
 import { Metrics } from "@aws-lambda-powertools/metrics";
-import { LambdaClient } from "@aws-sdk/client-lambda";
 import { RDSDataClient } from "@aws-sdk/client-rds-data";
 import { SQSClient } from "@aws-sdk/client-sqs";
 import type { Context } from "aws-lambda";
@@ -9,7 +8,6 @@ import {
   type DataApiDatabase,
   dataApi,
   type HintQueue,
-  lambdaHeartbeater,
   type Ports,
   powertoolsEvents,
   required,
@@ -40,7 +38,6 @@ const events = powertoolsEvents(logger, metrics);
 const rdsData = once(() => new RDSDataClient({ maxAttempts: 1, requestHandler: { connectionTimeout: 2_000 } }));
 // queue URLs name a host of their own, which a configured endpoint must win over
 const sqs = once(() => new SQSClient({ useQueueUrlAsEndpoint: false, requestHandler: { connectionTimeout: 2_000 } }));
-const lambda = once(() => new LambdaClient({ requestHandler: { connectionTimeout: 2_000 } }));
 const limiter = once(() => callLimiter(wholeNumber("CALLS_IN_FLIGHT", 2)));
 
 const timeLeftOf = (context: Context | undefined) => () =>
@@ -60,8 +57,8 @@ export function database(context?: Context): DataApiDatabase<Database> {
 
 export const hintQueue = (): HintQueue => sqsHintQueue(sqs(), required("HINT_QUEUE_URL"), systemClock, events);
 
-/** Everything the engine needs for one invocation. */
-export function portsOf(context: Context): Ports {
+/** Everything the engine needs for one invocation; only a fetcher wakes heartbeaters. */
+export function portsOf(context: Context, wakeHeartbeater: Ports["wakeHeartbeater"] = async () => {}): Ports {
   const db = database(context);
   return {
     database: db,
@@ -73,7 +70,7 @@ export function portsOf(context: Context): Ports {
       systemClock,
     ),
     hints: hintQueue(),
-    wakeHeartbeater: () => lambdaHeartbeater(lambda(), required("HEARTBEATER_FUNCTION_NAME"))(),
+    wakeHeartbeater,
     events,
     clock: systemClock,
     random: Math.random,

@@ -70,8 +70,11 @@ export async function claimItems(
       for (const [n, outcome] of outcomes.entries()) {
         const { item } = some[n]!;
         if ("error" in outcome) {
-          ports.events.emit("messages.kept", { count: 1, error: outcome.error.message });
-          batch.unreached.push(item);
+          const { code, message: error } = outcome.error;
+          // a statement that fails fails again: the row comes back by itself when its lock expires
+          const kept = code !== "STATEMENT_FAILED";
+          ports.events.emit(kept ? "message.kept" : "claim.failed", { pipeline: pipeline.name, id: item.id, error });
+          if (kept) batch.unreached.push(item);
           continue;
         }
         const { row } = outcome;

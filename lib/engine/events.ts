@@ -25,7 +25,8 @@ export interface EventPayloads {
   "item.compensated": { pipeline: string; id: string; token: string };
   "message.malformed": { code: string; error: string; messageId: string };
   "message.unknown": { code: string; error: string; messageId: string };
-  "messages.kept": { count: number; error: string };
+  "message.kept": { pipeline: string; id: string; error: string };
+  "claim.failed": { pipeline: string; id: string; error: string };
   "hint.skipped": { pipeline: string };
   "fetch.failed": { pipeline: string; error: string };
   "heartbeat.failed": { error: string };
@@ -56,7 +57,8 @@ export const LEVELS: Readonly<Partial<Record<EventName, "warn" | "error" | "debu
   "items.expired": "warn",
   "message.malformed": "error",
   "message.unknown": "error",
-  "messages.kept": "error",
+  "message.kept": "error",
+  "claim.failed": "error",
   "fetch.failed": "error",
   "heartbeat.failed": "error",
   "renewal.failed": "warn",

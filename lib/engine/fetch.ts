@@ -5,7 +5,7 @@ import { type FetchRow, fetchSql } from "../sql/fetch.ts";
 import { sendWakeup } from "./hint.ts";
 import type { Ports } from "./ports.ts";
 
-/** After a refused send, and after a fetch that failed, look again this much later. */
+/** After a refused send, look again this much later. */
 const RETRY_SECONDS = 5;
 /** A heartbeater that has not been heard of for this many ticks is taken for gone. */
 const SILENT_TICKS = 2;
@@ -55,8 +55,8 @@ export async function fetchPipeline(
     if (accepted.length > 0) await enqueue(pipeline, accepted, [], ports);
     return true;
   } catch (cause) {
+    // no hint of its own: while the database is away such hints would multiply, and the schedule comes anyway
     ports.events.emit("fetch.failed", { pipeline: name, error: String(cause) });
-    await sendWakeup(ports, name, RETRY_SECONDS * (0.8 + 0.4 * ports.random()));
     return false;
   }
 }
