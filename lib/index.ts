@@ -24,6 +24,7 @@ export { type ApplicationRole, prepareApplicationRole } from "./schema/applicati
 export { type Backfill, backfill } from "./schema/backfill.ts";
 export { addPipelineColumns } from "./schema/columns.ts";
 export { type MigrateOptions, migrate } from "./schema/migrate.ts";
+export { findOverlaps, type Overlap } from "./testing/overlaps.ts";
 export { createHints, type Hints } from "./write/hints.ts";
 export { createOperator, type Operator, type PipelineStatus } from "./write/operator.ts";
 export { type Page, type PageOptions, paginate } from "./write/paginate.ts";
