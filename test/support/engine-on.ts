@@ -8,6 +8,7 @@ import {
   type DataApiDatabase,
   dataApi,
   type Intent,
+  type MigrateOptions,
   migrate,
   NOW,
   type PipelineColumns,
@@ -107,9 +108,10 @@ export interface TestEngine extends AsyncDisposable {
 export async function createEngineOn(
   database: TestDatabase,
   pipelines: Registry<unknown> = testRegistry(),
+  tables: MigrateOptions["migrations"] = migrations,
 ): Promise<TestEngine> {
   const owner = connect<Schema>(database, database.dataApiConfig.ownerSecretArn);
-  await migrate({ database: owner, registry: pipelines, migrations, clock: systemClock });
+  await migrate({ database: owner, registry: pipelines, migrations: tables, clock: systemClock });
   await database.ownerPool.query(
     "grant usage on schema millrace to millrace_app; grant all on all tables in schema millrace to millrace_app",
   );

@@ -1,0 +1,151 @@
+import type { Finishing, Ledger, Sending } from "./ledger.ts";
+import type { Remains } from "./rest.ts";
+import type { Tally } from "./tally.ts";
+
+export interface Check {
+  readonly name: string;
+  /** What was wrong; none = passed. */
+  readonly wrong: readonly string[];
+}
+
+/** A line in the table of logs: the token of an apply that was accepted. */
+export interface LogLine {
+  readonly id: string;
+  readonly token: string;
+  /** Database time of the apply, in ms. */
+  readonly at: number;
+}
+
+export interface Evidence {
+  readonly ledger: Ledger;
+  readonly logs: readonly LogLine[];
+  readonly errors: readonly string[];
+  /** As PostgreSQL counts them. */
+  readonly deadlocks: number;
+  readonly remains: Remains;
+  /** `size` by id, where nobody deletes the row. */
+  readonly sizes: ReadonlyMap<string, number>;
+  readonly increments: ReadonlyMap<string, number>;
+  readonly tally: Tally;
+  readonly variety: boolean;
+}
+
+/** An item remembers the tokens of this many finishes. */
+const REMEMBERED = 3;
+/** A claim's time is known to the ms. */
+const PRECISION_MS = 1;
+
+/** Outcomes that every mix must have had, or it has shown nothing. */
+const NEEDED = ["apply applied", "apply already", "claim ours", "claim stale", "twins", "repeated unanswered"];
+/** And these, if it had the time. */
+const VARIETY = [
+  ...["fetch rows", "fetch empty", "fetch full", "fetch busy", "fetch paused", "fetch of expired locks"],
+  ...["enqueue queued", "enqueue freed", "claim alone", "renew kept", "renew lost"],
+  ...["apply stale", "reset ended", "fail ended", "release ended"],
+  ...["heartbeat extended", "sweep ended", "sweep unlocked", "rows inserted again"],
+];
+
+export function runChecks(evidence: Evidence): readonly Check[] {
+  const { errors, deadlocks, remains, tally, ledger, logs } = evidence;
+  const lines = new Map(logs.map((line) => [line.token, line]));
+  const finishes = [...ledger.finishes.values()];
+  const count = (n: number, what: string) => (n === 0 ? [] : [`${n} ${what}`]);
+  return [
+    { name: "no error reached a caller", wrong: errors },
+    { name: "PostgreSQL saw no deadlock", wrong: count(deadlocks, "deadlocks") },
+    { name: "nothing was applied twice", wrong: twice(logs) },
+    { name: "every `applied` left its token in logs", wrong: withoutLog(finishes, lines) },
+    { name: "every token in logs was claimed and sent", wrong: unknownLogs(ledger, logs) },
+    { name: "no token was finished twice", wrong: finishedTwice(finishes) },
+    { name: "`already` only for what was finished", wrong: falseAlready(finishes, lines) },
+    { name: "`stale` never for what was applied", wrong: falseStale(finishes, lines) },
+    { name: "a message was claimed by one worker", wrong: claimedTwice(ledger) },
+    { name: "one holder: no accepted passes of a row overlap", wrong: overlaps(ledger, logs) },
+    { name: "no pass overwrote columns it did not name", wrong: lostIncrements(evidence) },
+    { name: "at rest no lock column is set", wrong: count(remains.locked, "rows") },
+    { name: "at rest no item is in flight", wrong: count(remains.inFlight, "items") },
+    { name: "at rest nothing waits", wrong: count(remains.waiting, "rows") },
+    {
+      name: "the mix had what it is for",
+      wrong: [...NEEDED, ...(evidence.variety ? VARIETY : [])]
+        .filter((what) => tally.of(what) === 0)
+        .map((what) => `no ${what}`),
+    },
+  ];
+}
+
+function twice(logs: readonly LogLine[]): string[] {
+  const seen = new Set<string>();
+  return logs.filter(({ token }) => seen.size === seen.add(token).size).map(({ token }) => `token ${token}`);
+}
+
+const took = (s: Sending) => s.result === "applied" || s.result === "ended";
+
+function withoutLog(finishes: readonly Finishing[], logs: ReadonlyMap<string, LogLine>): string[] {
+  return finishes
+    .filter((f) => f.sendings.some((s) => s.result === "applied") && !logs.has(f.token))
+    .map((f) => `${f.pipeline} ${f.id} token ${f.token}`);
+}
+
+function unknownLogs(ledger: Ledger, logs: readonly LogLine[]): string[] {
+  const known = ({ token, id }: LogLine) =>
+    ledger.claims.get(token)?.id === id && ledger.finishes.get(token)?.sendings.some((s) => s.kind === "apply");
+  return logs.filter((line) => !known(line)).map(({ id, token }) => `${id} token ${token}`);
+}
+
+function finishedTwice(finishes: readonly Finishing[]): string[] {
+  return finishes.filter((f) => f.sendings.filter(took).length > 1).map((f) => `${f.pipeline} token ${f.token}`);
+}
+
+/** Some sending of the token must have taken: seen as such, or without an answer, or by its log. */
+function falseAlready(finishes: readonly Finishing[], logs: ReadonlyMap<string, LogLine>): string[] {
+  return finishes
+    .filter((f) => f.sendings.some((s) => s.result === "already"))
+    .filter((f) => !logs.has(f.token) && !f.sendings.some((s) => took(s) || (s.unanswered && s.kind !== "apply")))
+    .map((f) => `${f.pipeline} ${f.id} token ${f.token}`);
+}
+
+/** An item forgets a token only after three later finishes of the same row by the same pipeline. */
+function falseStale(finishes: readonly Finishing[], logs: ReadonlyMap<string, LogLine>): string[] {
+  const byRow = Map.groupBy(finishes, (f) => `${f.pipeline} ${f.id}`);
+  const wrong: string[] = [];
+  for (const f of finishes) {
+    const stale = f.sendings.filter((s) => s.result === "stale");
+    if (stale.length === 0 || !logs.has(f.token)) continue;
+    const from = Math.min(...f.sendings.filter((s) => s.kind === "apply").map((s) => s.sentAt));
+    const others = byRow.get(`${f.pipeline} ${f.id}`)!.filter((o) => o !== f);
+    for (const s of stale) {
+      const later = others.filter((o) => o.sendings.some((x) => x.answeredAt >= from && x.sentAt <= s.answeredAt));
+      if (later.length < REMEMBERED) wrong.push(`${f.pipeline} ${f.id} token ${f.token} after ${later.length} others`);
+    }
+  }
+  return wrong;
+}
+
+function claimedTwice(ledger: Ledger): string[] {
+  const byMessage = Map.groupBy(ledger.claims.values(), (c) => `${c.pipeline} ${c.id} message ${c.message}`);
+  return [...byMessage].filter(([, claims]) => claims.length > 1).map(([what, claims]) => `${what}: ${claims.length}`);
+}
+
+/** From claim to apply, by the database's clock; across the pipelines of a table. */
+function overlaps(ledger: Ledger, logs: readonly LogLine[]): string[] {
+  const passes = logs.flatMap(({ id, token, at }) => {
+    const claim = ledger.claims.get(token);
+    return claim ? [{ id, token, from: claim.at, to: at }] : [];
+  });
+  const wrong: string[] = [];
+  for (const [id, row] of Map.groupBy(passes, (pass) => pass.id)) {
+    row.sort((a, b) => a.from - b.from);
+    for (const [n, next] of row.slice(1).entries()) {
+      const before = row[n]!;
+      if (next.from + PRECISION_MS < before.to) wrong.push(`${id}: ${before.token} and ${next.token}`);
+    }
+  }
+  return wrong;
+}
+
+function lostIncrements({ sizes, increments }: Evidence): string[] {
+  return [...sizes]
+    .filter(([id, size]) => size !== (increments.get(id) ?? 0))
+    .map(([id, size]) => `${id}: ${size} instead of ${increments.get(id) ?? 0}`);
+}

@@ -1,0 +1,59 @@
+/** Kinds of statements that end an item. */
+export type Finish = "apply" | "reset" | "fail" | "release";
+/** `none`: the statement failed for good, so nobody knows. */
+export type FinishResult = "applied" | "ended" | "already" | "stale" | "none";
+
+/** One sending of a finish; times of this process in ms. */
+export interface Sending {
+  readonly kind: Finish;
+  readonly sentAt: number;
+  readonly answeredAt: number;
+  readonly result: FinishResult;
+  /** An attempt got no answer before this one did. */
+  readonly unanswered: boolean;
+}
+
+/** A claim that was answered `ours`. */
+export interface Claim {
+  readonly pipeline: string;
+  readonly id: string;
+  readonly token: string;
+  /** The token of its message. */
+  readonly message: string;
+  /** Database time of the claim, in ms; of the earlier one where it was answered twice. */
+  readonly at: number;
+}
+
+/** What the senders saw, kept outside the database: by the worker's token, which nobody else ever has. */
+export interface Ledger {
+  claimed(claim: Claim): void;
+  sent(pipeline: string, id: string, token: string, sending: Sending): void;
+  readonly claims: ReadonlyMap<string, Claim>;
+  /** Every token that was sent with a finish. */
+  readonly finishes: ReadonlyMap<string, Finishing>;
+}
+
+export interface Finishing {
+  readonly pipeline: string;
+  readonly id: string;
+  readonly token: string;
+  readonly sendings: readonly Sending[];
+}
+
+export function createLedger(): Ledger {
+  const claims = new Map<string, Claim>();
+  const finishes = new Map<string, Finishing & { sendings: Sending[] }>();
+  return {
+    claims,
+    finishes,
+    claimed(claim) {
+      const known = claims.get(claim.token);
+      claims.set(claim.token, known && known.at < claim.at ? known : claim);
+    },
+    sent(pipeline, id, token, sending) {
+      const known = finishes.get(token);
+      if (known) known.sendings.push(sending);
+      else finishes.set(token, { pipeline, id, token, sendings: [sending] });
+    },
+  };
+}

@@ -1,0 +1,41 @@
+import { finish } from "./finishing.ts";
+import { countInTransaction, insertMissing, moveTime, pauseOrResume, request, sweep, writePlainly } from "./outside.ts";
+import { seededRandom } from "./random.ts";
+import { claim, fetchAndSend, heartbeat, renew } from "./taking.ts";
+import type { Actor, World } from "./world.ts";
+
+/** What the actors do, and how often in a hundred. */
+const DEEDS: readonly (readonly [number, (actor: Actor) => Promise<void>])[] = [
+  [18, fetchAndSend],
+  [20, claim],
+  [28, finish],
+  [5, renew],
+  [4, heartbeat],
+  [4, sweep],
+  [4, request],
+  [2, pauseOrResume],
+  [6, writePlainly],
+  [3, insertMissing],
+  [3, countInTransaction],
+  [3, moveTime],
+];
+
+/** Lets every actor do one thing after another until the signal. */
+export async function mix(world: World, connections: number, seed: number, stop: AbortSignal): Promise<void> {
+  await Promise.all(
+    Array.from({ length: connections }, async (_, n) => {
+      const random = seededRandom(seed * 1009 + n);
+      const actor = { world, random, sender: world.senders[n % world.senders.length]! };
+      while (!stop.aborted) await anyDeed(random.below(100))(actor);
+    }),
+  );
+}
+
+function anyDeed(at: number): (actor: Actor) => Promise<void> {
+  let left = at;
+  for (const [share, deed] of DEEDS) {
+    if (left < share) return deed;
+    left -= share;
+  }
+  throw new RangeError("the shares of the deeds make a hundred");
+}

@@ -1,0 +1,97 @@
+import { type RawBuilder, sql } from "kysely";
+import { pauseSql, resumeSql, statusSql } from "../../lib/sql/operate.ts";
+import { requestSql } from "../../lib/sql/request.ts";
+import { type Statement, statement } from "../../lib/sql/statement.ts";
+import { sweepSql } from "../../lib/sql/sweep.ts";
+import { type Actor, anyPipeline, send, sendOnce } from "./world.ts";
+
+const plain = <Row = unknown>(what: string, query: RawBuilder<unknown>): Statement<Row> =>
+  statement("plain", what, query as RawBuilder<Row>);
+const uuid = (id: string) => sql`cast(cast(${id} as text) as uuid)`;
+const uuids = (ids: readonly string[]) => sql.join(ids.map(uuid));
+
+export async function sweep(actor: Actor): Promise<void> {
+  const { world, random } = actor;
+  const scan = random.percent(25);
+  for (const { rows } of await send(actor, () => sweepSql(world.engine.registry, scan))) {
+    for (const row of rows) world.tally.add("sweep unlocked", row.unlocked);
+    world.tally.add("sweep ended", rows[0]?.ended);
+  }
+}
+
+export async function request(actor: Actor): Promise<void> {
+  const { world, random } = actor;
+  const name = random.pick(["parts", "things"] as const);
+  const ids = random.some(world.ids[name], 3);
+  const intent = name === "things" && random.percent(50) ? { to_be_deleted: random.percent(60) } : {};
+  await send(actor, () => requestSql(name, world.engine.registry.of(name), random.some(ids, ids.length), intent));
+}
+
+/** Mostly goes on: a pipeline is not paused for long. */
+export async function pauseOrResume(actor: Actor): Promise<void> {
+  const { name } = anyPipeline(actor);
+  if (actor.random.percent(25)) await send(actor, () => pauseSql(name, "the stress test"));
+  else await send(actor, () => resumeSql(name));
+  await send(actor, () => statusSql());
+}
+
+/** What other services do: one row, a column that some `ready` looks at, or the row goes. */
+export async function writePlainly(actor: Actor): Promise<void> {
+  const { world, random } = actor;
+  const thing = uuid(random.pick(world.ids.things));
+  const part = uuid(random.pick(world.ids.parts));
+  const gone = world.ids.things.filter((id) => !world.lasting.has(id));
+  const query = random.pick([
+    sql`update things t set status = ${random.pick(["submitted", "active", "failed"])} where t.id = ${thing}`,
+    sql`update things t set to_be_deleted = ${random.percent(50)} where t.id = ${thing}`,
+    sql`update parts t set status = ${random.pick(["on", "on", "off"])} where t.id = ${part}`,
+    sql`update parts t set due_at = now() where t.id = ${part}`,
+    sql`delete from things t where t.id = ${uuid(random.pick(gone))}`,
+  ]);
+  await sendOnce(world, actor.sender, plain("update", query));
+}
+
+/** Puts back what was deleted, in id order, as everybody locks. */
+export async function insertMissing(actor: Actor): Promise<void> {
+  const { world, sender } = actor;
+  const gone = [...world.ids.things].filter((id) => !world.lasting.has(id));
+  const rows = sql.join(gone.map((id) => sql`(${uuid(id)})`));
+  const query = sql`insert into things (id) select v.id from (values ${rows}) v(id) order by v.id on conflict (id) do nothing returning id`;
+  const { rows: inserted } = await sendOnce(world, sender, plain("insert", query));
+  world.tally.add("rows inserted again", inserted.length);
+}
+
+/** A transaction of the application over rows of both tables, locked in order, that counts. */
+export async function countInTransaction(actor: Actor): Promise<void> {
+  const { world, random, sender } = actor;
+  const chosen = [
+    ["parts", random.some(world.ids.parts, 2).sort()],
+    ["things", random.some([...world.lasting], 3).sort()],
+  ] as const;
+  world.tally.add("statements");
+  world.tally.add("sent transaction");
+  try {
+    await sender.transaction(async (trx) => {
+      for (const [name, ids] of chosen)
+        for (const id of ids)
+          await sql`select 1 from ${sql.table(name)} t where t.id = ${uuid(id)} for no key update`.execute(trx);
+      for (const [name, ids] of chosen)
+        await sql`update ${sql.table(name)} t set size = t.size + 1 where t.id in (${uuids(ids)})`.execute(trx);
+    });
+  } catch (error) {
+    world.errors.push(`transaction over ${sender.way}: ${(error as Error).message}`);
+    return;
+  }
+  for (const id of chosen.flatMap(([, ids]) => ids)) world.increments.set(id, (world.increments.get(id) ?? 0) + 1);
+}
+
+/** Lets time pass for one lock or one lease. */
+export async function moveTime(actor: Actor): Promise<void> {
+  const { world, random, sender } = actor;
+  const name = random.pick(["parts", "things"] as const);
+  const id = uuid(random.pick(world.ids[name]));
+  const query = random.percent(50)
+    ? sql`update ${sql.table(name)} t set lock_expires_at = now() - interval '1 s' where t.id = ${id} and t.lock_token is not null`
+    : sql`update millrace.items i set alive_until = now() - interval '1 s' where i.item_id = ${id} and i.pipeline = ${anyPipeline(actor).name} and i.finished_at is null`;
+  await sendOnce(world, sender, plain("time", query));
+}

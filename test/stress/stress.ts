@@ -1,0 +1,161 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import pg from "pg";
+import { createDatabaseOn } from "../support/database-on.ts";
+import { createEngineOn, type TestEngine } from "../support/engine-on.ts";
+import { startTestServer, type TestServer } from "../support/test-server.ts";
+import { type Check, type LogLine, runChecks } from "./checks.ts";
+import { createLedger } from "./ledger.ts";
+import { mix } from "./mix.ts";
+import { stressRegistry, stressTables } from "./pipelines.ts";
+import { seededRandom } from "./random.ts";
+import { comeToRest } from "./rest.ts";
+import { dataApiSender, pgSender } from "./senders.ts";
+import { createTally, type Tally } from "./tally.ts";
+import type { World } from "./world.ts";
+
+export interface StressOptions {
+  readonly seconds: number;
+  /** Half of them through the Data API, half through `pg`. */
+  readonly connections: number;
+  readonly seed: number;
+  /** Also demand that every kind of outcome occurred; a mix of some seconds is too short for it. */
+  readonly variety: boolean;
+  /** Ends the mix early; the checks are made all the same. */
+  readonly signal?: AbortSignal;
+  readonly progress?: (line: string) => void;
+}
+
+export interface StressReport {
+  readonly checks: readonly Check[];
+  readonly tally: Tally;
+}
+
+const THINGS = 16;
+const LASTING_THINGS = 8;
+const PARTS = 8;
+const PROGRESS_MS = 3_000;
+const FAULT_EVERY_MS = 250;
+
+/** Deadlocks are found soon, and nothing waits for a disk. */
+const SETTINGS = { deadlock_timeout: "100ms", synchronous_commit: "off", fsync: "off" };
+
+/** Runs the mix on a server of its own and looks at what it left; everything is removed at the end. */
+export async function stress(options: StressOptions): Promise<StressReport> {
+  const dir = await mkdtemp(join(tmpdir(), "millrace-stress-"));
+  let server: TestServer | undefined;
+  try {
+    server = await startTestServer(join(dir, "postgres"), SETTINGS);
+    return await stressOn(server, options);
+  } finally {
+    await server?.close();
+    await rm(dir, { recursive: true, force: true });
+  }
+}
+
+async function stressOn(server: TestServer, options: StressOptions): Promise<StressReport> {
+  const database = await createDatabaseOn(server);
+  const engine = await createEngineOn(database, stressRegistry(), stressTables);
+  await engine.admin(`alter role millrace_app set lock_timeout = '2s'; alter role millrace_app set statement_timeout = '30s';
+    alter role millrace_app set idle_in_transaction_session_timeout = '10s'`);
+  const tally = createTally();
+  const pool = new pg.Pool({ connectionString: appUrl(server, database.name), max: options.connections });
+  const senders = [dataApiSender(database, options.connections, tally), pgSender(pool, tally)];
+  const world: World = { ...(await makeRows(engine)), engine, senders, tally, ledger: createLedger(), errors: [] };
+  try {
+    await runMix(world, server, options);
+    const remains = await comeToRest(world);
+    tally.add("rounds to come to rest", remains.rounds);
+    const found = await findings(world);
+    const { ledger, errors, increments } = world;
+    return {
+      tally,
+      checks: runChecks({ ...found, ledger, errors, increments, remains, tally, variety: options.variety }),
+    };
+  } finally {
+    await pool.end();
+    await database.drop();
+  }
+}
+
+function appUrl(server: TestServer, name: string): string {
+  const url = new URL(server.databaseUrl);
+  url.pathname = `/${name}`;
+  [url.username, url.password] = ["millrace_app", "app"];
+  return url.href;
+}
+
+async function makeRows(
+  engine: TestEngine,
+): Promise<Pick<World, "ids" | "lasting" | "queues" | "held" | "marks" | "increments">> {
+  const insert = async (table: string, n: number) =>
+    (
+      await engine.query<{ id: string }>(
+        `insert into ${table} (id) select gen_random_uuid() from generate_series(1, ${n}) returning id`,
+      )
+    ).map((row) => row.id);
+  const things = await insert("things", THINGS);
+  const parts = await insert("parts", PARTS);
+  const perPipeline = <T>() => new Map(engine.registry.pipelines.map((p) => [p.name, [] as T[]]));
+  return {
+    ids: { things, parts },
+    lasting: new Set(things.slice(0, LASTING_THINGS)),
+    queues: perPipeline(),
+    held: perPipeline(),
+    marks: perPipeline(),
+    increments: new Map(),
+  };
+}
+
+async function runMix(world: World, server: TestServer, options: StressOptions): Promise<void> {
+  const { seconds, connections, seed, progress = () => undefined } = options;
+  const started = performance.now();
+  const over = AbortSignal.any([AbortSignal.timeout(seconds * 1000), ...(options.signal ? [options.signal] : [])]);
+  const telling = setInterval(() => progress(progressLine(world, performance.now() - started)), PROGRESS_MS);
+  const random = seededRandom(seed);
+  const failing = setInterval(() => {
+    const step = random.pick(["fetch", "enqueue", "claim", "renew", "apply", "apply", "reset", "fail", "release"]);
+    if (server.dataApi.faults.list().length < 10)
+      server.dataApi.faults.add({ kind: "lostAnswer", match: `millrace:${step}` });
+  }, FAULT_EVERY_MS);
+  try {
+    await mix(world, connections, seed, over);
+  } finally {
+    clearInterval(telling);
+    clearInterval(failing);
+    server.dataApi.faults.clear();
+  }
+}
+
+function progressLine({ tally, errors }: World, ms: number): string {
+  const counts = [
+    [tally.of("statements"), "statements"],
+    [tally.of("apply applied"), "applied"],
+    [tally.of("apply already"), "already"],
+    [tally.of("apply stale"), "stale"],
+    [tally.of("fetch of expired locks"), "stolen"],
+    [tally.of("repeated unanswered"), "answers lost"],
+    [tally.of("repeated 40P01"), "deadlocks repeated"],
+    [errors.length, "errors"],
+  ];
+  return `${(ms / 1000).toFixed(0).padStart(4)} s  ${counts.map(([n, what]) => `${n} ${what}`).join(", ")}`;
+}
+
+async function findings({ engine, lasting, tally }: World) {
+  const logs = await engine.admin<{ id: string; token: string; at: string }>(
+    "select l.thing_id as id, l.message as token, extract(epoch from l.at) * 1000 as at from logs l order by l.id",
+  );
+  const sizes = await engine.admin<{ id: string; size: number; kind: string }>(
+    "select id, size, 'thing' as kind from things union all select id, size, 'part' from parts",
+  );
+  const [stats] = await engine.admin<{ deadlocks: string }>(
+    "select deadlocks from pg_stat_database where datname = current_database()",
+  );
+  tally.add("deadlocks seen by PostgreSQL", Number(stats!.deadlocks));
+  return {
+    logs: logs.map((l): LogLine => ({ ...l, at: Number(l.at) })),
+    sizes: new Map(sizes.filter((r) => r.kind === "part" || lasting.has(r.id)).map((r) => [r.id, r.size])),
+    deadlocks: Number(stats!.deadlocks),
+  };
+}
