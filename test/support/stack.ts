@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
@@ -56,6 +56,7 @@ export interface LocalStackOptions {
 export async function startLocalStack(options: LocalStackOptions = {}): Promise<LocalStack> {
   const assembly = options.assembly ?? (await sharedAssembly());
   const stateDir = options.stateDir ?? mkdtempSync(join(tmpdir(), "millrace-stack-"));
+  chmodSync(stateDir, 0o755); // as root, PostgreSQL runs as another user and must get into it
   const ports = ["--port", "0", "--database-port", "0"];
   const args = ["--state-dir", stateDir, ...ports, "--assembly", assembly, "--no-proof", ...(options.args ?? [])];
   const child = spawn(process.execPath, [join(ROOT, "infra/local/run.ts"), ...args], { cwd: ROOT });
