@@ -1,8 +1,11 @@
 import { MillraceError } from "../errors.ts";
 import type { Answered } from "./ports.ts";
 
-/** PostgreSQL classes "data exception" and "integrity constraint violation": one item's values are wrong. */
-const DATA_ERROR = /^2[23]/;
+/**
+ * PostgreSQL error classes that come of what one answer says: data exception, integrity constraint violation, unknown
+ * columns and the like, check option violation, and what a trigger raises.
+ */
+const DATA_ERROR = /^(22|23|42|44|P0)/;
 const LOCK_TIMEOUT = "55P03";
 
 /** The answer for one item, or why there is none. */
