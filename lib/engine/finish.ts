@@ -11,7 +11,7 @@ import { sendHints, sendWakeup } from "./hint.ts";
 import { lostApply } from "./lost-apply.ts";
 import type { Ports } from "./ports.ts";
 import type { Ending } from "./process.ts";
-import { MOST_TEXT, reportEnd, textOf } from "./report-end.ts";
+import { keptText, reportEnd, textOf } from "./report-end.ts";
 
 /** A held row and what its pass came to. */
 export interface Finished {
@@ -55,12 +55,14 @@ export async function finish(
     if (ending.kind === "apply") {
       try {
         const item = toApplyItem(pipeline, { ...held, state: held.state! }, ending.changes, ports.random());
+        // what cannot travel must not stop the statement of the whole batch
+        toInsertGroups([{ ...held, changes: ending.changes }]);
         applies.push({ ...f, item, changes: ending.changes, snapshot: ending.snapshot });
       } catch (error) {
         failures.push({ held, error });
       }
     } else if (ending.kind === "fail") failures.push({ held, error: ending.error });
-    else if (ending.kind === "retry") retries.push({ held, reason: ending.reason.slice(0, MOST_TEXT) });
+    else if (ending.kind === "retry") retries.push({ held, reason: keptText(ending.reason) });
     else releases.push({ held });
   }
   await Promise.all([
@@ -113,16 +115,17 @@ function apply(context: Context, applies: readonly Apply[]): Promise<void> {
     rowOf: ({ held }, rows: readonly ApplyRow[]) => rows.find((r) => r.id === held.id && r.token === held.token),
     settle: async (some, outcomes) => {
       const refused: Failure[] = [];
+      const rest: (() => Promise<void>)[] = [];
       const after = newAfter();
       for (const [n, outcome] of outcomes.entries()) {
         const one = some[n]!;
         if ("row" in outcome) noteApply(context, after, outcome.row, one.changes);
         if ("error" in outcome && !outcome.unanswered && isDataError(outcome.error))
           refused.push({ held: one.held, error: outcome.error });
-        else await reportApply(context, one, outcome);
+        else rest.push(() => reportApply(context, one, outcome));
       }
-      await fail(context, refused);
-      await sendAfter(context, after);
+      // what `onStale` undoes may take its time: nobody waits for it
+      await Promise.all([fail(context, refused), sendAfter(context, after), ...rest.map((report) => report())]);
     },
   });
 }

@@ -17,7 +17,12 @@ export async function lostApply(
 ): Promise<void> {
   const about = { pipeline: pipeline.name, id: held.id, token: held.token };
   const spec = held.state?.spec;
-  const orphan = spec?.orphan?.(changes as never);
+  let orphan: string | undefined;
+  try {
+    orphan = spec?.orphan?.(changes as never);
+  } catch (cause) {
+    events.emit("finish.failed", { pipeline: pipeline.name, step: "orphan", error: String(cause) });
+  }
   events.emit(`item.${result}`, { ...about, phase: "apply", ...(orphan === undefined ? {} : { orphan }) });
   if (result === "unknown" || spec?.onStale === undefined) return;
   try {

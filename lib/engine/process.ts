@@ -1,3 +1,4 @@
+import { inspect } from "node:util";
 import type { Answer } from "../define/changes.ts";
 import type { Pipeline, StateDefinition } from "../define/pipeline.ts";
 import { MillraceError } from "../errors.ts";
@@ -68,10 +69,7 @@ async function answerOf(
   const snapshot = { ...claimed, extra, attempt: held.attempt, key, signal };
   const answer: unknown = await spec.process({ ...snapshot, apply, retry } as never, services as never);
   if (isAnswer(answer)) return answer.kind === "apply" ? { ...answer, snapshot } : answer;
-  throw new MillraceError("ANSWER", {
-    pipeline: `${pipeline.name}.${name}`,
-    answer: JSON.stringify(answer) ?? "nothing",
-  });
+  throw new MillraceError("ANSWER", { pipeline: `${pipeline.name}.${name}`, answer: inspect(answer, { depth: 1 }) });
 }
 
 const apply = (changes: AnyChanges) => ({ kind: "apply", changes });
@@ -79,6 +77,8 @@ const retry = (reason: string) => ({ kind: "retry", reason });
 
 // biome-ignore lint/suspicious/noExplicitAny: the engine knows no schema
 function isAnswer(answer: unknown): answer is Answer<any, any> {
-  const kind = (answer as { kind?: unknown } | null | undefined)?.kind;
-  return kind === "apply" || kind === "retry";
+  const { kind, changes, reason } = (answer ?? {}) as Readonly<Record<string, unknown>>;
+  return kind === "apply"
+    ? typeof changes === "object" && changes !== null
+    : kind === "retry" && typeof reason === "string";
 }

@@ -5,7 +5,7 @@ import type { Held } from "./claim.ts";
 import type { Ports } from "./ports.ts";
 
 /** The longest error text that is kept. */
-export const MOST_TEXT = 2_000;
+const MOST_TEXT = 2_000;
 
 interface Ended {
   readonly held: Held;
@@ -33,6 +33,13 @@ export function reportEnd(
 
 /** An error as it is kept with the item. */
 export function textOf(error: unknown): string {
-  if (error instanceof MillraceError) return `${error.code}: ${error.message}`.slice(0, MOST_TEXT);
-  return (error instanceof Error ? error.message : String(error)).slice(0, MOST_TEXT);
+  if (error instanceof MillraceError) return keptText(`${error.code}: ${error.message}`);
+  try {
+    return keptText(String(error instanceof Error ? error.message : error));
+  } catch {
+    return "an error without a text";
+  }
 }
+
+/** Text that PostgreSQL takes, or the statement that says why would fail itself: no NUL, no half of a character. */
+export const keptText = (text: string): string => text.slice(0, MOST_TEXT).replaceAll("\0", "\ufffd").toWellFormed();
