@@ -2,7 +2,7 @@ import type { Pipeline } from "../define/pipeline.ts";
 import type { Registry } from "../define/registry.ts";
 import { enqueueSql } from "../sql/enqueue.ts";
 import { type FetchRow, fetchSql } from "../sql/fetch.ts";
-import { sendWakeup } from "./hint.ts";
+import { sendHints, sendWakeup } from "./hint.ts";
 import type { Ports } from "./ports.ts";
 
 /** After a refused send, look again this much later. */
@@ -19,7 +19,8 @@ interface Key {
 
 /**
  * One run of a pipeline's fetcher: fetches until the queue is full or nothing is due, sends the ids, and ends. The marks
- * of a send ride on the next fetch of the run. Answers whether it came to its end.
+ * of a send ride on the next fetch of the run. Answers whether it came to its end; where its time is up first, it asks
+ * for another.
  */
 export async function fetchPipeline(
   registry: Registry,
@@ -31,29 +32,36 @@ export async function fetchPipeline(
   let accepted: readonly Key[] = [];
   let locked = false;
   let always = scheduled;
+  let ended = false;
+  let busy = false;
   try {
     while (ports.timeLeft() > ROUND_MS) {
       const token = crypto.randomUUID();
       const answer = await fetchUntilNotBusy(pipeline, { token, accepted, scheduled: always }, ports);
       accepted = [];
       always = false;
+      busy = answer === undefined;
       if (answer === undefined) break;
       report(pipeline, answer, ports);
       if (answer.wake_in !== null) await sendWakeup(ports, name, answer.wake_in);
       const ids = JSON.parse(answer.ids) as string[];
-      if (ids.length === 0) break;
+      ended = ids.length === 0;
+      if (ended) break;
       if (!locked) await ensureHeartbeater(pipeline, answer, ports);
       locked = true;
       const sent = await sendItems(pipeline, ids, token, ports);
       accepted = sent.accepted;
       if (sent.refused.length > 0) {
         accepted = [];
+        ended = true;
         await enqueue(pipeline, sent.accepted, sent.refused, ports);
         break;
       }
     }
     if (accepted.length > 0) await enqueue(pipeline, accepted, [], ports);
-    return true;
+    // whoever keeps us busy goes on fetching
+    if (!ended && !busy) await sendHints(ports.hints, [name]);
+    return ended;
   } catch (cause) {
     // no hint of its own: while the database is away such hints would multiply, and the schedule comes anyway
     ports.events.emit("fetch.failed", { pipeline: name, error: String(cause) });
