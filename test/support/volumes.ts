@@ -1,3 +1,5 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect } from "vitest";
 import type { LocalStack } from "./stack.ts";
 import { until } from "./until.ts";
@@ -74,6 +76,21 @@ export async function cloudLog(
     outcome: string;
   }[];
   return lines.filter((line) => line.name === name);
+}
+
+/** Something that the cloud does wrong, to one operation on a volume of this name unless `count` says more. */
+export async function cloudFault(
+  stack: LocalStack,
+  fault: { readonly match: string; readonly kind: string; readonly seconds?: number; readonly count?: number },
+): Promise<void> {
+  expect((await stack.control("POST", "/cloud/faults", fault)).status).toBe(201);
+}
+
+/** How many of the cloud's directories belong to a volume of this name. */
+export function directoriesOf(stack: LocalStack, name: string): number {
+  const all = join(stack.stateDir, "cloud", "volumes");
+  return readdirSync(all).filter((id) => JSON.parse(readFileSync(join(all, id, "volume.json"), "utf8")).name === name)
+    .length;
 }
 
 /** Log lines of an event about one row. */
