@@ -1,4 +1,4 @@
-import { type RawBuilder, sql } from "kysely";
+import { type Kysely, type RawBuilder, sql } from "kysely";
 import { type DataApiDatabase, type Hints, MillraceError, type Page, paginate, type Writer } from "../../lib/index.ts";
 import type { Database } from "../pipelines/schema.ts";
 import type { VolumeStatus } from "./json.ts";
@@ -47,9 +47,8 @@ export function createVolumeRows({ database, writer, hints }: VolumeRowsOptions)
       await hints.send({ table: "volumes" });
       return rows[0]!;
     },
-    async list(query) {
-      const { rows } = await database.run({ name: "list volumes", query: asStatement(() => list(database, query)) });
-      return rows[0]!;
+    list(query) {
+      return database.read("list volumes", (db) => list(db, query));
     },
     async requestDeletion(id) {
       const before = await get(id);
@@ -92,8 +91,8 @@ const COLUMNS = [
 ] as const;
 const ROW = (alias: string) => sql.join(COLUMNS.map((column) => sql.ref(`${alias}.${column}`)));
 
-function list(database: DataApiDatabase<Database>, { limit, cursor, status }: VolumeQuery): Promise<Page<VolumeRow>> {
-  const query = database.kysely
+function list(db: Kysely<Database>, { limit, cursor, status }: VolumeQuery): Promise<Page<VolumeRow>> {
+  const query = db
     .withTables<WithItems>()
     .selectFrom("volumes")
     .leftJoin("millrace.items as i", (join) =>
@@ -112,8 +111,3 @@ const FILTERS: Readonly<Record<VolumeStatus, RawBuilder<boolean>>> = {
   active: sql`volumes.status = 'active' and not volumes.to_be_deleted`,
   deleting: sql`volumes.to_be_deleted`,
 };
-
-/** Lets a query that runs itself be repeated, and its failures be told apart, as those of every statement are. */
-function asStatement<T>(run: () => Promise<T>): RawBuilder<T> {
-  return { execute: async () => ({ rows: [await run()] }) } as unknown as RawBuilder<T>;
-}

@@ -35,6 +35,12 @@ export interface DataApiDatabase<DB> extends Database {
   /** For the application's own queries. */
   readonly kysely: Kysely<DB>;
   /**
+   * Runs one of the application's own reads: repeated, and its failures told apart, as those of every statement are.
+   * Only for what is safe to run twice.
+   * @throws as `run`
+   */
+  read<T>(name: string, query: (db: Kysely<DB>) => Promise<T>): Promise<T>;
+  /**
    * Runs long DDL outside a transaction: the statement goes on when the call times out.
    * @returns whether the end was seen
    */
@@ -52,9 +58,13 @@ export function dataApi<DB>(options: DataApiOptions): DataApiDatabase<DB> {
     run: (statement, runOptions = {}) => {
       const seconds = runOptions.timeoutSeconds ?? ANSWER_SECONDS;
       const executor = seconds === ANSWER_SECONDS ? kysely : kyselyOf(seconds, false);
-      return repeat(statement, runOptions, timeLeft, async () => {
+      return repeat(statement.name, runOptions, timeLeft, async () => {
         return (await statement.query.execute(executor)).rows;
       });
+    },
+    async read(name, query) {
+      const { rows } = await repeat(name, { patient: true }, timeLeft, async () => [await query(kysely)]);
+      return rows[0]!;
     },
     async runLong(statement) {
       try {
@@ -107,7 +117,7 @@ function pause(classified: Classified, attempt: number): number {
 }
 
 async function repeat<Row>(
-  statement: Statement<Row>,
+  statement: string,
   { patient = false }: RunOptions,
   timeLeft: () => number,
   attempt: () => Promise<readonly Row[]>,
@@ -128,8 +138,8 @@ async function repeat<Row>(
       const ms = pause(classified, n);
       if (hopeless || performance.now() + ms > until)
         throw unanswered && !hopeless
-          ? new MillraceError("DATABASE_UNANSWERED", { statement: statement.name }, { cause })
-          : failureOf(statement.name, classified, cause, unanswered);
+          ? new MillraceError("DATABASE_UNANSWERED", { statement }, { cause })
+          : failureOf(statement, classified, cause, unanswered);
       await new Promise((resolve) => setTimeout(resolve, ms));
     }
   }
