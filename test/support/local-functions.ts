@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openFunctionLog } from "../../infra/local/lambda/function-log.ts";
@@ -53,7 +53,7 @@ export function makeFunction(source: string, spec: Partial<FunctionSpec> = {}): 
     fn,
     folder,
     started,
-    log: () => readFileSync(log.file, "utf8"),
+    log: () => (existsSync(log.file) ? readFileSync(log.file, "utf8") : ""),
     async call(event = {}) {
       const result = await fn.invoke(JSON.stringify(event));
       return result === "throttled" ? result : { ok: result.ok, payload: JSON.parse(result.payload) };

@@ -27,8 +27,10 @@ export class LambdaFunction {
   readonly #host: SandboxHost;
   readonly #sandboxes = new Set<Sandbox>();
   readonly #idle: Sandbox[] = [];
-  /** Started ahead, still loading, promised to nobody. */
-  readonly #warming = new Set<Sandbox>();
+  /** Started, still loading. */
+  readonly #loading = new Set<Sandbox>();
+  /** Invocations without a sandbox yet: the first one that is free takes the first of them, new or not. */
+  readonly #waiting: { readonly requestId: string; resolve(got: Sandbox | Outcome): void }[] = [];
   readonly #idleTimers = new Map<Sandbox, NodeJS.Timeout>();
   readonly #events = new EventEmitter().setMaxListeners(0);
   #state: FunctionState = "running";
@@ -43,7 +45,7 @@ export class LambdaFunction {
       started: (pid) => options.started(pid),
       idle: (sandbox) => this.#becameIdle(sandbox),
       leaving: (sandbox) => this.#notIdle(sandbox),
-      ended: (sandbox) => this.#forget(sandbox),
+      ended: (sandbox, initFailure) => this.#forget(sandbox, initFailure),
     };
   }
 
@@ -60,17 +62,16 @@ export class LambdaFunction {
     return this.#inFlight;
   }
 
-  /** Runs an invocation in a waiting sandbox or a new one. */
+  /** Runs an invocation in a sandbox that is free, or in the first that is: one started for it, or another. */
   async invoke(payload: string, requestId: string = crypto.randomUUID()): Promise<InvokeResult> {
     const limit = this.spec.reservedConcurrency ?? Number.POSITIVE_INFINITY;
     if (this.#state === "stopped" || this.#inFlight >= limit) return "throttled";
     this.#inFlight += 1;
     try {
-      const sandbox = this.#takeIdle() ?? this.#create();
-      return await sandbox.invoke({ requestId, arn: this.spec.arn, payload });
+      const got = this.#takeIdle() ?? (await this.#nextFree(requestId));
+      return got instanceof Sandbox ? await got.invoke({ requestId, arn: this.spec.arn, payload }) : got;
     } finally {
       this.#inFlight -= 1;
-      this.#events.emit("free");
     }
   }
 
@@ -78,8 +79,7 @@ export class LambdaFunction {
   async warm(): Promise<void> {
     if (this.#sandboxes.size > 0 || this.#state === "stopped") return;
     const sandbox = this.#create();
-    this.#warming.add(sandbox);
-    while (this.#warming.has(sandbox)) await once(this.#events, "warm");
+    while (this.#loading.has(sandbox)) await once(this.#events, "loaded");
   }
 
   /** Nothing runs from now on: processes are ended, invocations throttled. */
@@ -105,9 +105,7 @@ export class LambdaFunction {
   /** Kills every process, or the one sandbox with this id. Answers the pids killed. */
   kill(sandboxId?: string): readonly number[] {
     const hit = [...this.#sandboxes].filter(({ id }) => sandboxId === undefined || id === sandboxId);
-    const pids = hit.flatMap(({ pid }) => pid ?? []);
-    for (const sandbox of hit) sandbox.kill();
-    return pids;
+    return hit.flatMap((sandbox) => sandbox.kill() ?? []);
   }
 
   /** Resolves when the function runs (or when the signal aborts). */
@@ -138,37 +136,54 @@ export class LambdaFunction {
   #create(): Sandbox {
     const sandbox = new Sandbox(this.#host);
     this.#sandboxes.add(sandbox);
+    this.#loading.add(sandbox);
     void sandbox.start().catch(() => sandbox.kill());
     return sandbox;
   }
 
   #takeIdle(): Sandbox | undefined {
-    const sandbox = this.#idle.at(-1) ?? [...this.#warming][0];
+    const sandbox = this.#idle.at(-1);
     if (sandbox) this.#notIdle(sandbox);
     return sandbox;
   }
 
-  #notWarming(sandbox: Sandbox): void {
-    if (this.#warming.delete(sandbox)) this.#events.emit("warm");
+  #loaded(sandbox: Sandbox): void {
+    if (this.#loading.delete(sandbox)) this.#events.emit("loaded");
   }
 
   #notIdle(sandbox: Sandbox): void {
-    this.#notWarming(sandbox);
     const at = this.#idle.indexOf(sandbox);
     if (at >= 0) this.#idle.splice(at, 1);
     clearTimeout(this.#idleTimers.get(sandbox));
     this.#idleTimers.delete(sandbox);
   }
 
+  #nextFree(requestId: string): Promise<Sandbox | Outcome> {
+    return new Promise((resolve) => {
+      this.#waiting.push({ requestId, resolve });
+      if (this.#loading.size < this.#waiting.length) this.#create();
+    });
+  }
+
   #becameIdle(sandbox: Sandbox): void {
+    this.#loaded(sandbox);
+    const first = this.#waiting.shift();
+    if (first) {
+      first.resolve(sandbox);
+      return;
+    }
     this.#idle.push(sandbox);
-    this.#notWarming(sandbox);
     this.#idleTimers.set(sandbox, setTimeout(() => sandbox.kill(), IDLE_MS).unref());
   }
 
-  #forget(sandbox: Sandbox): void {
+  #forget(sandbox: Sandbox, initFailure: (requestId: string) => Outcome): void {
     this.#sandboxes.delete(sandbox);
     this.#notIdle(sandbox);
+    const wasLoading = this.#loading.has(sandbox);
+    this.#loaded(sandbox);
+    // It ended before it was of any use: the invocation that it was started for fails with it.
+    const first = wasLoading && this.#loading.size < this.#waiting.length ? this.#waiting.shift() : undefined;
+    first?.resolve(initFailure(first.requestId));
     this.#events.emit("forgotten");
   }
 }

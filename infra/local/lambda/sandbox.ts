@@ -37,7 +37,8 @@ export interface SandboxHost {
   idle(sandbox: Sandbox): void;
   /** The sandbox is being killed: it takes no invocation any more. */
   leaving(sandbox: Sandbox): void;
-  ended(sandbox: Sandbox): void;
+  /** The process is gone; `initFailure` tells how an invocation that waited for it to load has failed. */
+  ended(sandbox: Sandbox, initFailure: (requestId: string) => Outcome): void;
 }
 
 const failure = (errorType: string, errorMessage: string): Outcome => ({
@@ -61,6 +62,7 @@ export class Sandbox {
   #ended = false;
   #spawnedAt = 0;
   #initMs: number | undefined;
+  #initFailure: ((requestId: string) => Outcome) | undefined;
 
   constructor(host: SandboxHost) {
     this.#host = host;
@@ -81,7 +83,9 @@ export class Sandbox {
       next: (deliver) => this.#next(deliver),
       response: (id, payload) => this.#answered(id, { ok: true, payload }),
       error: (id, payload) => this.#answered(id, { ok: false, payload }),
-      initError: (payload) => this.#finish({ ok: false, payload }),
+      initError: (payload) => {
+        this.#initFailure = () => ({ ok: false, payload });
+      },
     });
     if (this.#ended) return this.#api.close();
     this.#spawnedAt = Date.now();
@@ -133,12 +137,15 @@ export class Sandbox {
     if (this.#running?.startedAt !== undefined) this.#arm(left, () => this.#timedOut(this.#host.spec.timeoutSeconds));
   }
 
-  /** Ends the process with SIGKILL; an invocation in it fails. */
-  kill(): void {
+  /** Ends the process with SIGKILL; an invocation in it fails. Answers its id, unless it was being killed already. */
+  kill(): number | undefined {
+    if (this.#leaving) return undefined;
     this.#leaving = true;
     this.#host.leaving(this);
-    if (this.pid !== undefined) signalGroup(this.pid, "SIGKILL");
+    const pid = this.pid;
+    if (pid !== undefined) signalGroup(pid, "SIGKILL");
     else if (!this.#child) this.#exited("signal: killed");
+    return pid;
   }
 
   #next(deliver: (delivery: Delivery) => void): void {
@@ -200,8 +207,10 @@ export class Sandbox {
     const message = `Task timed out after ${seconds.toFixed(2)} seconds`;
     const requestId = this.#running?.delivery.requestId;
     this.#host.log.platform("platform.timeout", { requestId, sandbox: this.id, message });
+    const outcome = (id: string | undefined) => failure(errorType, `RequestId: ${id} Error: ${message}`);
+    this.#initFailure ??= outcome;
     this.kill();
-    this.#finish(failure(errorType, `RequestId: ${requestId} Error: ${message}`));
+    this.#finish(outcome(requestId));
   }
 
   #exited(how: string): void {
@@ -209,9 +218,10 @@ export class Sandbox {
     this.#ended = true;
     clearTimeout(this.#timer);
     this.#api?.close();
-    const requestId = this.#running?.delivery.requestId;
-    this.#finish(failure("Runtime.ExitError", `RequestId: ${requestId} Error: Runtime exited with error: ${how}`));
-    this.#host.ended(this);
+    const text = `Error: Runtime exited with error: ${how}`;
+    const outcome = (id: string | undefined) => failure("Runtime.ExitError", `RequestId: ${id} ${text}`);
+    this.#finish(outcome(this.#running?.delivery.requestId));
+    this.#host.ended(this, this.#initFailure ?? outcome);
   }
 
   #arm(milliseconds: number, run: () => void): void {

@@ -87,6 +87,17 @@ test("invocations at once have sandboxes of their own; the one used last is used
   expect(await made.call({ ms: 1 })).toMatchObject({ payload: last });
 });
 
+test("an invocation that waits for a new process runs in one that becomes free before", async () => {
+  await using made = makeFunction(`
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    export const handler = async ({ ms }) => { await new Promise((r) => setTimeout(r, ms)); return process.pid; };
+  `);
+  await made.fn.warm();
+  const [short, waits] = (await Promise.all([made.call({ ms: 100 }), made.call({ ms: 1 })])) as { payload: number }[];
+  expect(waits!.payload).toBe(short!.payload);
+  expect(made.started).toHaveLength(2);
+});
+
 test("an invocation beyond the reserved concurrency is throttled", async () => {
   await using made = makeFunction(
     `
