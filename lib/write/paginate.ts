@@ -27,7 +27,14 @@ interface Cursor {
   readonly id: string;
 }
 
-const TIMESTAMP = /^\d{4,6}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,6})?[+-]\d\d(:?\d\d)?$/;
+const TIMESTAMP = /^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(\.\d{1,6})?[+-](0\d|1[0-5])(:?[0-5]\d)?$/;
+
+/** A time as PostgreSQL writes it, of a day and an hour that exist. */
+function isTimestamp(text: unknown): text is string {
+  const [, day = "", time = ""] = (typeof text === "string" && TIMESTAMP.exec(text)) || [];
+  const date = new Date(`${day}T${time}Z`);
+  return !Number.isNaN(date.getTime()) && date.toISOString() === `${day}T${time}.000Z` && !day.startsWith("0000");
+}
 
 /**
  * Runs a query page by page. Beside the cursor's `or` stands the bound on the timestamp alone: it changes no result, but
@@ -74,7 +81,7 @@ const encode = (cursor: Cursor): string => Buffer.from(JSON.stringify([cursor.at
 function decode(text: string): Cursor {
   try {
     const [at, id] = JSON.parse(Buffer.from(text, "base64url").toString("utf8")) as unknown[];
-    if (typeof at === "string" && TIMESTAMP.test(at) && isUuid(id)) return { at, id };
+    if (isTimestamp(at) && isUuid(id)) return { at, id };
   } catch (cause) {
     throw new MillraceError("CURSOR_MALFORMED", {}, { cause });
   }
