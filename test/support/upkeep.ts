@@ -1,9 +1,20 @@
+import { expect } from "vitest";
 import { enqueueSql } from "../../lib/sql/enqueue.ts";
 import { type HeartbeatRow, heartbeatSql } from "../../lib/sql/heartbeat.ts";
 import { renewSql } from "../../lib/sql/renew.ts";
 import { type SweepRow, sweepSql } from "../../lib/sql/sweep.ts";
 import type { TestEngine } from "./engine.ts";
 import { type Claimed, fetchRows, type Run } from "./steps.ts";
+
+/** After a refused send. */
+export const RETRY_SECONDS = 30;
+
+/** So many seconds from now, when the test was running; it may have taken a while to look. */
+export const ahead = (seconds: number) => expect.closeTo(seconds - 1, TWO_SECONDS);
+/** So many seconds ago. */
+export const ago = (seconds: number) => expect.closeTo(seconds + 1, TWO_SECONDS);
+/** A precision of decimal digits: less than 10^−precision ÷ 2 away. */
+const TWO_SECONDS = -Math.log10(4);
 
 export interface Key {
   readonly id: string;
@@ -32,7 +43,7 @@ export async function enqueueRows(
     run = engine.run,
   }: { accepted?: readonly Key[]; refused?: readonly Key[]; pipeline?: string; run?: Run },
 ) {
-  const [row] = await run(enqueueSql(engine.registry.get(pipeline), accepted, refused, 5));
+  const [row] = await run(enqueueSql(engine.registry.get(pipeline), accepted, refused, RETRY_SECONDS));
   return row!;
 }
 
@@ -62,7 +73,7 @@ export async function sweepRows(engine: TestEngine, { scan = false, run = engine
   return row!;
 }
 
-/** Times as seconds from now, rounded; null stays null. */
+/** Times as seconds from now; null stays null. */
 export async function lockOf(engine: TestEngine, id: string) {
   const [row] = await engine.query<{
     token: string | null;
@@ -70,14 +81,14 @@ export async function lockOf(engine: TestEngine, id: string) {
     expires: number | null;
     due: number | null;
   }>(
-    `select lock_token as token, lock_owner as owner, round(extract(epoch from lock_expires_at - now()))::float8 as expires,
-      round(extract(epoch from due_at - now()))::float8 as due from things where id = $1`,
+    `select lock_token as token, lock_owner as owner, extract(epoch from lock_expires_at - now())::float8 as expires,
+      extract(epoch from due_at - now())::float8 as due from things where id = $1`,
     [id],
   );
   return row!;
 }
 
-/** What is remembered of a row; times as seconds from now, rounded. */
+/** What is remembered of a row; times as seconds from now, `waited` as seconds since it was queued. */
 export async function itemOf(engine: TestEngine, id: string, pipeline = "things") {
   const [row] = await engine.query<{
     state: string;
@@ -88,10 +99,10 @@ export async function itemOf(engine: TestEngine, id: string, pipeline = "things"
     attempts: number;
     last_error: string | null;
     worker: string | null;
-    queued: number | null;
+    waited: number | null;
   }>(
     `select state, lock_token as token, prev_lock_expired as suspect, finished_at is not null as finished, attempts, last_error, worker,
-      round(extract(epoch from alive_until - now()))::float8 as alive, round(extract(epoch from now() - queued_at))::float8 as queued
+      extract(epoch from alive_until - now())::float8 as alive, extract(epoch from now() - queued_at)::float8 as waited
     from millrace.items where item_id = $1 and pipeline = $2`,
     [id, pipeline],
   );
