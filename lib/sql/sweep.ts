@@ -50,7 +50,7 @@ ${sql.join(
 orphans as materialized (
   select l.item_id, l.pipeline, l.lock_token from (
     select i.item_id, i.pipeline, i.lock_token from millrace.items i
-    where i.finished_at is null and (i.alive_until is null or i.alive_until < now()) and i.pipeline in (${names})
+    where i.finished_at is null and i.pipeline in (${names})
       and (not (${sql.join(registry.pipelines.map(tokenOfRow), or)}) or i.item_id in (${unlockedIds}))
     order by i.item_id) c cross join lateral (
     select i.item_id, i.pipeline, i.lock_token from millrace.items i
