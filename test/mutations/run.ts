@@ -6,7 +6,7 @@ import { styleText } from "node:util";
 import type { Mutation } from "./mutation.ts";
 
 /*
- * node test/mutations/run.ts [name …]
+ * node test/mutations/run.ts [name …]    a name means also the files that begin with it and a dash
  *
  * Takes out one guard after the other, in a copy of the repository, and runs the tests that should notice. A mutation
  * that only breaks the SQL or the program proves nothing about a guard: it counts as an error, as does one whose text is
@@ -64,12 +64,15 @@ async function main(names: readonly string[]): Promise<number> {
 async function load(names: readonly string[]): Promise<readonly Mutation[]> {
   const own = new Set(["run", "mutation"]);
   const known = (await readdir(join(root, "test/mutations"))).map((f) => basename(f, ".ts")).filter((n) => !own.has(n));
-  const unknown = names.filter((n) => !known.includes(n));
+  const isMeant = (file: string, name: string) => file === name || file.startsWith(`${name}-`);
+  const unknown = names.filter((n) => !known.some((file) => isMeant(file, n)));
   if (unknown.length > 0) throw new Error(`no mutations named ${unknown.join(", ")}; known are ${known.join(", ")}`);
-  const modules = (names.length > 0 ? names : known).map(async (name) => {
-    const module = (await import(`./${name}.ts`)) as { readonly mutations: readonly Mutation[] };
-    return module.mutations;
-  });
+  const modules = known
+    .filter((file) => names.length === 0 || names.some((name) => isMeant(file, name)))
+    .map(async (name) => {
+      const module = (await import(`./${name}.ts`)) as { readonly mutations: readonly Mutation[] };
+      return module.mutations;
+    });
   return (await Promise.all(modules)).flat();
 }
 

@@ -83,6 +83,25 @@ test("a claim waits for a thief of one row, and takes the others", async () => {
   for (const c of await claiming) expect(c.result).toBe(c.id === ids[1] ? "stale" : "ours");
 });
 
+test.each(["things", "millrace.items"])(
+  "a claim that passes over locked rows does not wait, and takes the others: %s",
+  async (table) => {
+    const [locked, free] = [await engine.thing(), await engine.thing()];
+    const keys = await fetchKeys(engine);
+    await using other = await openTransaction(engine);
+    await other.query(`select 1 from ${table} where ${table === "things" ? "id" : "item_id"} = $1 for no key update`, [
+      locked,
+    ]);
+    const claimed = await claimRows(engine, keys, { skipLocked: true });
+    for (const c of claimed) expect(c.result).toBe(c.id === free ? "ours" : "stale");
+    const key = keys.find((k) => k.id === locked)!;
+    expect(await lockOf(engine, locked)).toMatchObject({ token: key.token });
+    expect(await itemOf(engine, locked)).toMatchObject({ state: "locked", token: key.token, attempts: 0 });
+    await other.commit();
+    expect(await claimRows(engine, [key])).toMatchObject([{ result: "ours", attempts: 1 }]);
+  },
+);
+
 test("a claim of an expired lock loses against a fetch that takes the row", async () => {
   const id = await engine.thing();
   const keys = await fetchKeys(engine);

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { createEngine, type TestEngine } from "../../support/engine.ts";
 import { answer, applyRows, claimRows, fetchRows } from "../../support/steps.ts";
-import { fetchKeys, itemOf, lockOf, queueRows } from "../../support/upkeep.ts";
+import { ahead, fetchKeys, itemOf, lockOf, queueRows } from "../../support/upkeep.ts";
 
 let engine: TestEngine;
 beforeAll(async () => {
@@ -17,11 +17,11 @@ test("a claim rotates the token, locks for long and starts the lease", async () 
   const [claimed] = await claimRows(engine, [key!]);
   expect(claimed).toMatchObject({ id, result: "ours", state: "provision", attempts: 1 });
   expect(claimed!.token).not.toBe(key!.token);
-  expect(await lockOf(engine, id)).toMatchObject({ token: claimed!.token, owner: "things", expires: 30 });
+  expect(await lockOf(engine, id)).toMatchObject({ token: claimed!.token, owner: "things", expires: ahead(30) });
   expect(await itemOf(engine, id)).toMatchObject({
     state: "processing",
     token: claimed!.token,
-    alive: 20,
+    alive: ahead(20),
     worker: "test worker",
     finished: false,
   });

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { createEngine, type TestEngine } from "../../support/engine.ts";
 import { openTransaction } from "../../support/overlap.ts";
 import { fetchRows } from "../../support/steps.ts";
-import { wakeAt } from "../../support/upkeep.ts";
+import { ahead, enqueueRows, fetchKeys, RETRY_SECONDS, wakeAt } from "../../support/upkeep.ts";
 
 let engine: TestEngine;
 beforeAll(async () => {
@@ -27,8 +27,8 @@ const armedIn = (seconds: number) =>
 test("the next row that becomes due is armed once", async () => {
   await dueIn(70);
   await dueIn(60);
-  expect((await fetchRows(engine)).wake_in).toBeCloseTo(60, 0);
-  expect(await wakeAt(engine)).toBeCloseTo(60, 0);
+  expect((await fetchRows(engine)).wake_in).toEqual(ahead(60));
+  expect(await wakeAt(engine)).toEqual(ahead(60));
   expect((await fetchRows(engine)).wake_in).toBeNull();
 });
 
@@ -38,33 +38,33 @@ test("an earlier row is armed again, a later one is not", async () => {
   await dueIn(70);
   expect((await fetchRows(engine)).wake_in).toBeNull();
   await dueIn(50);
-  expect((await fetchRows(engine)).wake_in).toBeCloseTo(50, 0);
-  expect(await wakeAt(engine)).toBeCloseTo(50, 0);
+  expect((await fetchRows(engine)).wake_in).toEqual(ahead(50));
+  expect(await wakeAt(engine)).toEqual(ahead(50));
 });
 
 test("a wake-up that fires just now, or should have, does not hold the next one back", async () => {
   await dueIn(60);
   for (const armed of [1, -30]) {
     await armedIn(armed);
-    expect((await fetchRows(engine)).wake_in).toBeCloseTo(60, 0);
-    expect(await wakeAt(engine)).toBeCloseTo(60, 0);
+    expect((await fetchRows(engine)).wake_in).toEqual(ahead(60));
+    expect(await wakeAt(engine)).toEqual(ahead(60));
   }
   await armedIn(10);
   expect((await fetchRows(engine)).wake_in).toBeNull();
-  expect(await wakeAt(engine)).toBeCloseTo(10, 0);
+  expect(await wakeAt(engine)).toEqual(ahead(10));
 });
 
 test("a scheduled fetch sends it always: the last one may have been lost", async () => {
   await dueIn(60);
   await fetchRows(engine);
-  expect((await fetchRows(engine, { scheduled: true })).wake_in).toBeCloseTo(60, 0);
+  expect((await fetchRows(engine, { scheduled: true })).wake_in).toEqual(ahead(60));
   expect((await fetchRows(engine)).wake_in).toBeNull();
 });
 
 test("a wake-up is armed for 15 minutes at most, and not again in between", async () => {
   await dueIn(5000);
-  expect((await fetchRows(engine)).wake_in).toBeCloseTo(5000, 0);
-  expect(await wakeAt(engine)).toBeCloseTo(900, 0);
+  expect((await fetchRows(engine)).wake_in).toEqual(ahead(5000));
+  expect(await wakeAt(engine)).toEqual(ahead(900));
   expect((await fetchRows(engine)).wake_in).toBeNull();
   await dueIn(950);
   expect((await fetchRows(engine)).wake_in).toBeNull();
@@ -74,8 +74,17 @@ test("a wake-up that cannot be armed at once is sent all the same, without waiti
   await dueIn(60);
   await using other = await openTransaction(engine);
   await other.query("select 1 from millrace.wakeups for update");
-  expect((await fetchRows(engine)).wake_in).toBeCloseTo(60, 0);
+  expect((await fetchRows(engine)).wake_in).toEqual(ahead(60));
   expect(await wakeAt(engine)).toBeNull();
+});
+
+test("a fetch that has nothing to arm leaves the wake-up to others", async () => {
+  await engine.thing();
+  const refused = await fetchKeys(engine);
+  await using other = await openTransaction(engine);
+  expect(await fetchRows(engine, { run: other.run })).toMatchObject({ wake_in: null });
+  expect(await enqueueRows(engine, { refused })).toMatchObject({ freed: 1, wake_in: ahead(RETRY_SECONDS) });
+  expect(await wakeAt(engine)).toEqual(ahead(RETRY_SECONDS));
 });
 
 test("only a row that this pipeline will fetch is armed", async () => {
@@ -83,7 +92,7 @@ test("only a row that this pipeline will fetch is armed", async () => {
   await dueIn(50, { lock_owner: "checks" });
   expect((await fetchRows(engine)).wake_in).toBeNull();
   await dueIn(60, { lock_owner: "things" });
-  expect((await fetchRows(engine)).wake_in).toBeCloseTo(60, 0);
+  expect((await fetchRows(engine)).wake_in).toEqual(ahead(60));
   expect(await wakeAt(engine, "checks")).toBeNull();
 });
 

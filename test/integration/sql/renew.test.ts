@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { createEngine, type TestEngine } from "../../support/engine.ts";
 import { openTransaction } from "../../support/overlap.ts";
 import { answer, applyRows, fetchRows, takeRows, untilBlocked } from "../../support/steps.ts";
-import { fetchKeys, itemOf, lockOf, renewRows } from "../../support/upkeep.ts";
+import { ahead, fetchKeys, itemOf, lockOf, renewRows } from "../../support/upkeep.ts";
 
 let engine: TestEngine;
 beforeAll(async () => {
@@ -21,10 +21,10 @@ test("a renewal extends lease and lock", async () => {
   const id = await engine.thing();
   const [claimed] = await takeRows(engine);
   await pass(7);
-  expect(await itemOf(engine, id)).toMatchObject({ alive: 13 });
+  expect(await itemOf(engine, id)).toMatchObject({ alive: ahead(13) });
   expect(await renewRows(engine, [claimed!])).toEqual([true]);
-  expect(await itemOf(engine, id)).toMatchObject({ state: "processing", alive: 20, token: claimed!.token });
-  expect(await lockOf(engine, id)).toMatchObject({ expires: 30, token: claimed!.token, owner: "things" });
+  expect(await itemOf(engine, id)).toMatchObject({ state: "processing", alive: ahead(20), token: claimed!.token });
+  expect(await lockOf(engine, id)).toMatchObject({ expires: ahead(30), token: claimed!.token, owner: "things" });
 });
 
 test("the lock never outlives the lock timeout, nor the lease a tick", async () => {
@@ -32,17 +32,17 @@ test("the lock never outlives the lock timeout, nor the lease a tick", async () 
   const id = await short.thing();
   const [claimed] = await takeRows(short);
   await renewRows(short, [claimed!]);
-  expect(await lockOf(short, id)).toMatchObject({ expires: 24 });
-  expect(await itemOf(short, id)).toMatchObject({ alive: 20 });
+  expect(await lockOf(short, id)).toMatchObject({ expires: ahead(24) });
+  expect(await itemOf(short, id)).toMatchObject({ alive: ahead(20) });
 });
 
 test("nobody is alive beyond the end of its function", async () => {
   const id = await engine.thing();
   const [claimed] = await takeRows(engine);
   expect(await renewRows(engine, [{ ...claimed!, left: 3 }])).toEqual([true]);
-  expect(await itemOf(engine, id)).toMatchObject({ alive: 3 });
+  expect(await itemOf(engine, id)).toMatchObject({ alive: ahead(3) });
   // one heartbeat tick more
-  expect(await lockOf(engine, id)).toMatchObject({ expires: 13 });
+  expect(await lockOf(engine, id)).toMatchObject({ expires: ahead(13) });
 });
 
 test("an expired lock that nobody took is renewed", async () => {
@@ -50,7 +50,7 @@ test("an expired lock that nobody took is renewed", async () => {
   const claimed = await takeRows(engine);
   await pass(60);
   expect(await renewRows(engine, claimed)).toEqual([true]);
-  expect(await lockOf(engine, id)).toMatchObject({ expires: 30 });
+  expect(await lockOf(engine, id)).toMatchObject({ expires: ahead(30) });
 });
 
 test("repeated, a renewal says the same", async () => {
@@ -66,8 +66,8 @@ test("a row that carries another token is lost, and neither lock nor lease is ex
   await pass(5);
   await engine.query("update things set lock_token = gen_random_uuid()");
   expect(await renewRows(engine, claimed)).toEqual([false]);
-  expect(await lockOf(engine, id)).toMatchObject({ expires: 25 });
-  expect(await itemOf(engine, id)).toMatchObject({ alive: 15 });
+  expect(await lockOf(engine, id)).toMatchObject({ expires: ahead(25) });
+  expect(await itemOf(engine, id)).toMatchObject({ alive: ahead(15) });
 });
 
 test.each([
@@ -80,7 +80,7 @@ test.each([
   await pass(5);
   await engine.query(`update millrace.items set ${change}`);
   expect(await renewRows(engine, claimed)).toEqual([false]);
-  expect(await lockOf(engine, id)).toMatchObject({ expires: 25 });
+  expect(await lockOf(engine, id)).toMatchObject({ expires: ahead(25) });
   expect(await engine.query("select 1 from millrace.items where alive_until > now() + interval '16 s'")).toEqual([]);
 });
 
@@ -104,8 +104,8 @@ test("each item of a batch has its own answer and its own end", async () => {
   const [a, b, c] = (await takeRows(engine)).toSorted((x, y) => (x.id < y.id ? -1 : 1));
   await engine.query("update things set lock_token = gen_random_uuid() where id = $1", [b!.id]);
   expect(await renewRows(engine, [{ ...c!, left: 4 }, b!, { ...a!, left: 9 }])).toEqual([true, false, true]);
-  expect(await itemOf(engine, ids[0]!)).toMatchObject({ alive: 9 });
-  expect(await itemOf(engine, ids[2]!)).toMatchObject({ alive: 4 });
+  expect(await itemOf(engine, ids[0]!)).toMatchObject({ alive: ahead(9) });
+  expect(await itemOf(engine, ids[2]!)).toMatchObject({ alive: ahead(4) });
 });
 
 test("an old token in the same batch as the new one is lost", async () => {
@@ -124,8 +124,8 @@ test("a renewal waits for an uncommitted thief, and has lost", async () => {
   await untilBlocked(engine);
   await thief.commit();
   expect(await renewing).toEqual([false]);
-  expect(await lockOf(engine, id)).toMatchObject({ expires: 50 });
-  expect(await itemOf(engine, id)).toMatchObject({ alive: 15 });
+  expect(await lockOf(engine, id)).toMatchObject({ expires: ahead(50) });
+  expect(await itemOf(engine, id)).toMatchObject({ alive: ahead(15) });
 });
 
 test("a renewal waits for an uncommitted ending of its item, and has lost", async () => {
@@ -140,7 +140,7 @@ test("a renewal waits for an uncommitted ending of its item, and has lost", asyn
   await untilBlocked(engine);
   await sweeper.commit();
   expect(await renewing).toEqual([false]);
-  expect(await lockOf(engine, id)).toMatchObject({ expires: 25 });
+  expect(await lockOf(engine, id)).toMatchObject({ expires: ahead(25) });
   expect(await itemOf(engine, id)).toMatchObject({ state: "lost", alive: null });
 });
 
