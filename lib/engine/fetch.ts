@@ -31,6 +31,7 @@ export async function fetchPipeline(
   const pipeline = registry.get(name);
   let accepted: readonly Key[] = [];
   let locked = false;
+  let woken = false;
   let always = scheduled;
   let ended = false;
   let busy = false;
@@ -46,9 +47,10 @@ export async function fetchPipeline(
       if (answer.wake_in !== null) await sendWakeup(ports, name, answer.wake_in);
       const ids = JSON.parse(answer.ids) as string[];
       ended = ids.length === 0;
+      // also after the last rows: a heartbeater that did not see them yet may have ended meanwhile
+      locked ||= !ended;
+      if (locked && !woken) woken = await ensureHeartbeater(pipeline, answer, ports);
       if (ended) break;
-      if (!locked) await ensureHeartbeater(pipeline, answer, ports);
-      locked = true;
       const sent = await sendItems(pipeline, ids, token, ports);
       accepted = sent.accepted;
       if (sent.refused.length > 0) {
@@ -115,12 +117,14 @@ function report(pipeline: Pipeline, answer: FetchRow, { events }: Ports): void {
   if (count > 0) events.emit("items.fetched", { pipeline: name, count, expired: answer.expired });
 }
 
+/** Answers whether it had to start one. */
 async function ensureHeartbeater(
   pipeline: Pipeline,
   answer: FetchRow,
   { wakeHeartbeater, events }: Ports,
-): Promise<void> {
+): Promise<boolean> {
   const silent = pipeline.options.heartbeatTickSeconds * SILENT_TICKS;
-  if (answer.beat_age !== null && answer.beat_age < silent) return;
+  if (answer.beat_age !== null && answer.beat_age < silent) return false;
   await wakeHeartbeater().catch((cause: unknown) => events.emit("heartbeater.failed", { error: String(cause) }));
+  return true;
 }

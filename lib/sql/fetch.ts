@@ -21,7 +21,7 @@ export interface FetchRow {
   readonly queued: number;
   /** Seconds until the next row is due, if a wake-up must be sent for it; null = none needed. */
   readonly wake_in: number | null;
-  /** Seconds since the last heartbeat; null = never. */
+  /** Seconds since the last heartbeat that found anything in flight, so that others follow; null = never. */
   readonly beat_age: number | null;
 }
 
