@@ -18,7 +18,7 @@ export interface HeartbeatRow {
   /** Queued or processing items that are alive. */
   readonly watched: number;
   readonly extended: number;
-  /** Alive items whose row carries another token. */
+  /** Alive items whose row is gone or carries another token or none. */
   readonly lost: number;
   /** Alive items whose lock had expired already. */
   readonly late: number;
@@ -82,7 +82,7 @@ function extendOf(p: Pipeline, n: number): Sql {
   const before = n === 0 ? sql`true` : sql`(select count(*) from ${sql.id(`l_${n - 1}`)}) >= 0`;
   return sql`${h} as materialized (
   select i.item_id as id, i.lock_token as token, i.state, i.queued_at, i.claimed_at, i.alive_until, i.state in ('queued', 'processing') and i.alive_until > now() as alive,
-    t.id is not null and t.lock_token = i.lock_token as ours, t.lock_expires_at < now() as expired, t.lock_expires_at < now() + ${seconds(heartbeatTriggerSeconds)} as near
+    coalesce(t.lock_token = i.lock_token, false) as ours, t.lock_expires_at < now() as expired, t.lock_expires_at < now() + ${seconds(heartbeatTriggerSeconds)} as near
   from millrace.items i left join ${table(p.table)} t on t.id = i.item_id where i.pipeline = ${text(p.name)} and i.finished_at is null),
 ${l} as materialized (
   select h.id, h.token, h.alive_until from (select * from ${h} where alive and ours and near order by id) h cross join lateral (
