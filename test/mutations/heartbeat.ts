@@ -92,6 +92,20 @@ export const mutations: readonly Mutation[] = [
   },
   {
     file,
+    remove: "then now() else timestamptz 'epoch' end)",
+    by: "then now() else now() end)",
+    tests,
+    guard: "a heartbeater that ends for want of work does not pass for alive",
+  },
+  {
+    file,
+    remove: "pipelines.map((_, n) => sql`exists (select 1 from ${sql.id(`h_${n}`)})`)",
+    by: "[sql`exists (select 1 from h_0)`]",
+    tests,
+    guard: "one pipeline in flight is enough",
+  },
+  {
+    file,
     remove: "not (f.alive and f.ours) and t.lock_expires_at < now()",
     by: "t.lock_expires_at < now()",
     tests,

@@ -177,18 +177,31 @@ test("the same row's item of two pipelines: only the one that holds it is extend
   expect(await beat(engine)).toMatchObject({ in_flight: 1, extended: 1, lost: 0 });
 });
 
-test("the beat is noted, and how long sweep and scan are ago", async () => {
-  await engine.thing();
-  await queueRows(engine);
+test("how long sweep and scan are ago comes along", async () => {
   expect(await beat(engine)).toMatchObject({ sweep_age: null, scan_age: null });
-  await engine.query("update millrace.upkeep set done_at = now() - interval '1 hour'");
   await engine.query(
     "insert into millrace.upkeep values ('sweep', now() - interval '50 s'), ('scan', now() - interval '70 s')",
   );
   const { sweep_age, scan_age } = await beat(engine);
   expect(sweep_age).toEqual(ago(50));
   expect(scan_age).toEqual(ago(70));
-  expect((await fetchRows(engine)).beat_age).toBeLessThan(30);
+});
+
+test.each([
+  ["things", {}],
+  ["checks", { status: "active" }],
+])("a beat is noted as long as anything of %s is in flight: others follow", async (pipeline, columns) => {
+  await engine.thing(columns);
+  await queueRows(engine, pipeline);
+  for (let n = 0; n < 2; n++) {
+    await beat(engine);
+    expect((await fetchRows(engine)).beat_age).toEqual(ago(0));
+    await engine.query("update millrace.upkeep set done_at = now() - interval '1 hour'");
+  }
+  await engine.query("update millrace.items set finished_at = now()");
+  await engine.query("update millrace.upkeep set done_at = now()");
+  await beat(engine);
+  expect((await fetchRows(engine)).beat_age).toBeGreaterThan(3600);
 });
 
 test("a due row under our expired lock, which nobody keeps alive, is takeable", async () => {
