@@ -6,6 +6,7 @@ import { readBody } from "./http.ts";
 import { deniedMessage } from "./iam.ts";
 import { functionName, invokedFunction } from "./lambda/invoke-api.ts";
 import { ACCOUNT_ID, REGION } from "./resource-types.ts";
+import { readQuery, writeQuery } from "./sqs/query-protocol.ts";
 import type { JsonObject } from "./template.ts";
 
 /** Who signed a call: a function's role. Anybody else is the developer, who may do everything. */
@@ -77,11 +78,7 @@ const SERVICES: Readonly<Record<string, Service>> = {
         .at(-1)!;
       return [{ action: `sqs:${target.replace(/Batch$/, "")}`, resource: arn("sqs", name) }];
     },
-    async answer(services, { target, body, signal }) {
-      if (target !== "") return services.sqs(target, json(body), signal);
-      const message = "The local SQS speaks the JSON protocol (x-amz-target) only; take a newer SDK or CLI.";
-      return awsError(415, "UnsupportedProtocol", message);
-    },
+    answer: (services, { target, body, signal }) => services.sqs(target, json(body), signal),
   },
   secretsmanager: {
     needs: ({ target, body }) => [{ action: `secretsmanager:${target}`, resource: String(json(body)["SecretId"]) }],
@@ -154,9 +151,10 @@ async function route(
     .split(".")
     .at(-1)!;
   const path = (incoming.url ?? "/").split("?")[0]!;
-  const call: Call = { path, body, incoming, signal, target };
-  const denied = refusal(services, accessKeyId, service, call);
-  return denied ?? service.answer(services, call);
+  const query = name === "sqs" && target === "" ? readQuery(body) : undefined;
+  const call: Call = { path, body: query?.body ?? body, incoming, signal, target: query?.operation ?? target };
+  const answer = refusal(services, accessKeyId, service, call) ?? (await service.answer(services, call));
+  return query === undefined || answer === "lost" ? answer : writeQuery(query.operation, answer);
 }
 
 function refusal(services: AwsServices, accessKeyId: string, service: Service, call: Call): AwsAnswer | undefined {
