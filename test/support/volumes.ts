@@ -67,9 +67,10 @@ export function untilItem(
 export async function cloudLog(
   stack: LocalStack,
   name: string,
-): Promise<{ op: string; key: string; outcome: string }[]> {
+): Promise<{ at: string; op: string; key: string; outcome: string }[]> {
   const { body } = await stack.control("GET", "/cloud/log");
   const lines = (Array.isArray(body) ? body : body.items) as {
+    at: string;
     op: string;
     key: string;
     name: string;
