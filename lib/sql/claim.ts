@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { queueLower } from "../define/options.ts";
 import type { Pipeline } from "../define/pipeline.ts";
-import { drained, rows, seconds, stateOf, table, text } from "./parts.ts";
+import { common, drained, rows, seconds, stateOf, table, text } from "./parts.ts";
 import { type Statement, statement } from "./statement.ts";
 
 export interface ClaimKey {
@@ -64,7 +64,7 @@ one as materialized (select distinct on (h.id) h.* from held h order by h.id, h.
 kept as materialized (
   select o.*, l.pipeline, l.suspect from (select * from one order by id) o cross join lateral (
     select i.pipeline, i.prev_lock_expired as suspect from millrace.items i
-    where i.item_id = o.id and i.pipeline = ${text(p.name)} and (i.lock_token = o.token or i.lock_token = o.next) and i.finished_at is null
+    where i.item_id = o.id and i.pipeline = ${text(p.name)} and (i.lock_token = o.token or i.lock_token = o.next) and ${common(sql`i.finished_at is null`)}
     ${lock}) l),
 mine as materialized (select k.* from kept k where k.repeated or not k.suspect or ${sql.lit(alone)}),
 row as (

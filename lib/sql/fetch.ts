@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { queueLimit, queueWaitSeconds } from "../define/options.ts";
 import type { Pipeline } from "../define/pipeline.ts";
-import { backoff, freeFor, int, isDead, readyAny, rows, seconds, table, text, UNLOCK, uuid } from "./parts.ts";
+import { backoff, common, freeFor, int, isDead, readyAny, rows, seconds, table, text, UNLOCK, uuid } from "./parts.ts";
 import { type Statement, statement } from "./statement.ts";
 import { armed } from "./wakeup.ts";
 
@@ -30,7 +30,7 @@ export interface FetchParameters {
   readonly token: string;
   /** Items whose messages an earlier send of this run has accepted. */
   readonly accepted: readonly { readonly id: string; readonly token: string }[];
-  /** A scheduled fetch sends the wake-up always: the last one may have been lost. */
+  /** A scheduled fetch sends a wake-up that is near once more: the last one may have been lost. */
   readonly scheduled: boolean;
 }
 
@@ -99,7 +99,7 @@ noted as (
     prev_lock_expired = i.prev_lock_expired or excluded.prev_lock_expired, last_error = coalesce(excluded.last_error, i.last_error),
     attempts = excluded.attempts, queued_at = null, claimed_at = null, finished_at = null, alive_until = excluded.alive_until, worker = null),
 ahead as materialized (
-  select t.due_at from ${table(p.table)} t where ${readyAny(p, "t")} and t.due_at > now() and (t.lock_owner is null or t.lock_owner = ${name})
+  select t.due_at from ${table(p.table)} t where ${readyAny(p, "t")} and t.due_at > now() and ${common(sql`t.lock_owner is null or t.lock_owner = ${name}`)}
     and (select n from room) > 0 order by t.due_at, t.id limit 1),
 ${armed(p.name, sql`(select min(n.due_at) from (select due_at from ahead union all select due_at from backed) n)`, scheduled)},
 -- a full queue asks whoever brings it under the lower limit for the next fetch

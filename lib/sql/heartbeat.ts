@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { Pipeline } from "../define/pipeline.ts";
 import type { Registry } from "../define/registry.ts";
-import { int, readyAny, type Sql, seconds, table, text } from "./parts.ts";
+import { EACH, int, readyAny, type Sql, seconds, table, text } from "./parts.ts";
 import { type Statement, statement } from "./statement.ts";
 
 /** An item that waits this much longer than one queued after it has been overtaken: its message may be lost. */
@@ -83,7 +83,8 @@ function extendOf(p: Pipeline, n: number): Sql {
   return sql`${h} as materialized (
   select i.item_id as id, i.lock_token as token, i.state, i.queued_at, i.claimed_at, i.alive_until, i.state in ('queued', 'processing') and i.alive_until > now() as alive,
     coalesce(t.lock_token = i.lock_token, false) as ours, t.lock_expires_at < now() as expired, t.lock_expires_at < now() + ${seconds(heartbeatTriggerSeconds)} as near
-  from millrace.items i left join ${table(p.table)} t on t.id = i.item_id where i.pipeline = ${text(p.name)} and i.finished_at is null),
+  from millrace.items i left join lateral (select t.lock_token, t.lock_expires_at from ${table(p.table)} t where t.id = i.item_id ${EACH}) t on true
+  where i.pipeline = ${text(p.name)} and i.finished_at is null),
 ${l} as materialized (
   select h.id, h.token, h.alive_until from (select * from ${h} where alive and ours and near order by id) h cross join lateral (
     select 1 from ${table(p.table)} t where t.id = h.id and t.lock_token = h.token for no key update skip locked) x
@@ -105,8 +106,9 @@ function answerOf(p: Pipeline, n: number): Sql {
   return sql`select ${text(p.name)} as pipeline, (select count(*) from ${h})::int as in_flight, (select count(*) from ${h} where alive)::int as watched,
   (select count(*) from ${sql.id(`k_${n}`)})::int as extended, (select count(*) from ${h} where alive and not ours)::int as lost,
   (select count(*) from ${h} where alive and ours and expired)::int as late,
-  exists (select 1 from ${h} f join ${table(p.table)} t on t.id = f.id where not (f.alive and f.ours) and t.lock_expires_at < now() and t.due_at <= now()
-    and t.lock_owner = ${text(p.name)} and ${readyAny(p, "t")}) as takeable,
+  exists (select 1 from ${h} f where not (f.alive and f.ours) and exists (
+    select 1 from ${table(p.table)} t where t.id = f.id and t.lock_expires_at < now() and t.due_at <= now()
+      and t.lock_owner = ${text(p.name)} and ${readyAny(p, "t")} ${EACH})) as takeable,
   coalesce((select json_agg(json_build_object('id', s.item_id, 'token', s.lock_token)) from resent s where s.pipeline = ${text(p.name)}), '[]')::text as resend,
   ${age("sweep")} as sweep_age, ${age("scan")} as scan_age`;
 }

@@ -71,9 +71,24 @@ export function pipelineOf(pipelines: readonly Pipeline[]): Sql {
   return sql`case ${sql.join(whens, sql` `)} end`;
 }
 
+/**
+ * A condition of which the planner expects half of the rows, whatever its statistics say, and for which it uses no
+ * index. Of columns that are null it expects hardly any row until somebody analyses the table: the first rows by
+ * `due_at` then seem far away, so that it reads and sorts all; and the index of items in flight seems to hold one.
+ */
+export const common = (condition: Sql): Sql => sql`case when ${condition} then true else false end`;
+
+/**
+ * Ends a subquery that is to be run once for each outer row, as an index lookup. Without it the planner may make a join
+ * of it, or a hash of the whole table, where it expects many outer rows.
+ */
+export const EACH = sql`offset 0`;
+
 /** `t` is not held by a live lock, and nobody but this pipeline owns it. */
 export const freeFor = (p: Pipeline): Sql =>
-  sql`(t.lock_expires_at is null or t.lock_expires_at < now()) and (t.lock_owner is null or t.lock_owner = ${text(p.name)})`;
+  common(
+    sql`(t.lock_expires_at is null or t.lock_expires_at < now()) and (t.lock_owner is null or t.lock_owner = ${text(p.name)})`,
+  );
 
 /**
  * The back-off after so many failed or lost attempts: first × factor^(attempts − 1), at most `maxSeconds`, ± jitter.

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { Pipeline } from "../define/pipeline.ts";
 import type { Registry } from "../define/registry.ts";
-import { int, readyAny, type Sql, seconds, table, text, UNLOCK } from "./parts.ts";
+import { EACH, int, readyAny, type Sql, seconds, table, text, UNLOCK } from "./parts.ts";
 import { type Statement, statement } from "./statement.ts";
 
 /** Finished items whose row is gone are kept this long. */
@@ -30,7 +30,7 @@ export function sweepSql(registry: Registry, scan: boolean): Statement<SweepRow>
   const last = sql.id(`s_${tables.length - 1}`);
   const names = sql.join(registry.pipelines.map((p) => text(p.name)));
   const tokenOfRow = (p: Pipeline) =>
-    sql`i.pipeline = ${text(p.name)} and exists (select 1 from ${table(p.table)} t where t.id = i.item_id and t.lock_token = i.lock_token)`;
+    sql`i.pipeline = ${text(p.name)} and exists (select 1 from ${table(p.table)} t where t.id = i.item_id and t.lock_token = i.lock_token ${EACH})`;
   const rowOfItem = (p: Pipeline) =>
     sql`i.pipeline = ${text(p.name)} and exists (select 1 from ${table(p.table)} t where t.id = i.item_id)`;
   const or = sql` or `;
@@ -91,7 +91,7 @@ function unlockOf(registry: Registry, name: string, n: number, scan: boolean): S
     and not coalesce(t.lock_owner in (${all}) and (${sql.join(wanted, sql` or `)}), false)`;
   const candidates = scan
     ? sql`select t.id from ${table(name)} t where ${stuck}`
-    : sql`select t.id from (select distinct i.item_id from millrace.items i where i.finished_at is null and i.pipeline in (${sql.join(own.map((p) => text(p.name)))})) i join ${table(name)} t on t.id = i.item_id where ${stuck}`;
+    : sql`select t.id from (select distinct i.item_id from millrace.items i where i.finished_at is null and i.pipeline in (${sql.join(own.map((p) => text(p.name)))})) i cross join lateral (select t.id from ${table(name)} t where t.id = i.item_id and ${stuck} ${EACH}) t`;
   const before = n === 0 ? sql`true` : sql`(select count(*) from ${sql.id(`s_${n - 1}`)}) >= 0`;
   return sql`${sql.id(`s_${n}`)} as materialized (
   select l.id from (${candidates} order by t.id) c cross join lateral (

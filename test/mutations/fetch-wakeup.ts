@@ -21,7 +21,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     file,
-    remove: " and (t.lock_owner is null or t.lock_owner = ${name})\n",
+    remove: " and ${common(sql`t.lock_owner is null or t.lock_owner = ${name}`)}\n",
     by: "\n",
     tests: test("-wakeup"),
     guard: "a row that another pipeline owns is not armed",
