@@ -1,0 +1,240 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { type Database, heartbeatLoop, MillraceError, type Ports, registry } from "../../../lib/index.ts";
+import { type DrivenClock, drivenClock } from "../../support/driven-clock.ts";
+import { check, createEngine, provision, remove, type TestEngine, things } from "../../support/engine.ts";
+import { passes } from "../../support/passes.ts";
+import { counts, type TestPorts, testPorts } from "../../support/ports.ts";
+import { until } from "../../support/until.ts";
+import { queueRows } from "../../support/upkeep.ts";
+
+const TICK_MS = 10_000;
+
+let engine: TestEngine;
+let clock: DrivenClock;
+let ports: TestPorts;
+beforeAll(async () => {
+  engine = await createEngine();
+});
+afterAll(() => engine[Symbol.asyncDispose]());
+beforeEach(async () => {
+  await engine.clear();
+  clock = drivenClock();
+  ports = portsWith();
+  await upkeep("sweep", 10);
+  await upkeep("scan", 10);
+});
+
+const portsWith = (overrides: Partial<Ports> = {}) =>
+  testPorts(engine, { clock, timeLeft: () => 90_000, ...overrides });
+const loop = (of: Ports = ports) => heartbeatLoop(passes({}), of);
+/** Says when a task was last done. */
+const upkeep = (task: string, ago: number) =>
+  engine.query(
+    `insert into millrace.upkeep values ($1, now() - make_interval(secs => $2))
+     on conflict (task) do update set done_at = excluded.done_at`,
+    [task, ago],
+  );
+const beats = () => counts(ports.statements)["heartbeat"];
+const nextTick = async (ms = TICK_MS) => {
+  await until(() => clock.waits().length > 0, { what: "the end of the tick" });
+  expect(clock.waits()).toEqual([ms]);
+  await clock.advance(ms);
+};
+const lockSeconds = async () =>
+  (
+    await engine.query<{ s: number }>(
+      "select round(extract(epoch from lock_expires_at - now()))::int as s from things where lock_token is not null",
+    )
+  ).map((r) => r.s);
+
+describe("the loop", () => {
+  test("ends at once when nothing is in flight", async () => {
+    await engine.thing();
+    await loop();
+    expect(ports.statements).toEqual(["heartbeat all"]);
+    expect(ports.hinted).toEqual([]);
+  });
+
+  test("ticks while anything is in flight, extends its locks, and ends with it", async () => {
+    await engine.thing();
+    await queueRows(engine);
+    const looping = loop();
+    await nextTick();
+    await engine.query("update things set lock_expires_at = now() + interval '14 s'");
+    await nextTick();
+    await until(() => beats() === 3 && clock.waits().length > 0, { what: "the third tick" });
+    expect(await lockSeconds()).toEqual([30]);
+    await engine.query("update millrace.items set finished_at = now()");
+    await nextTick();
+    await looping;
+    expect(beats()).toBe(4);
+    expect(ports.events.of("locks.extended")).toEqual([
+      { pipeline: "things", watched: 1, extended: 1, late: 0, lost: 0 },
+    ]);
+  });
+
+  test("lasts a minute; the schedule starts the next", async () => {
+    await engine.thing();
+    await queueRows(engine);
+    const looping = loop();
+    for (let n = 0; n < 5; n++) await nextTick();
+    await looping;
+    expect(beats()).toBe(6);
+  });
+
+  test("keeps the pace when a tick takes its time", async () => {
+    await engine.thing();
+    await queueRows(engine);
+    const run = async (...[statement, options]: Parameters<Database["run"]>) => {
+      const answered = await engine.api.run(statement, options);
+      await clock.advance(3_000);
+      return answered;
+    };
+    const looping = loop({ ...ports, database: { run } as Database });
+    await nextTick(TICK_MS - 3_000);
+    await engine.query("update millrace.items set finished_at = now()");
+    await nextTick(TICK_MS - 3_000);
+    await looping;
+  });
+
+  test("ends when the function's time is nearly up", async () => {
+    await engine.thing();
+    await queueRows(engine);
+    let left = 20_000;
+    const short = { ...ports, timeLeft: () => left };
+    const looping = loop(short);
+    await nextTick();
+    left = 19_999;
+    await looping;
+    expect(beats()).toBe(2);
+  });
+
+  test("ticks as often as the pipeline that wants it most", async () => {
+    await engine.thing();
+    await queueRows(engine);
+    const two = registry<unknown>([
+      things.pipeline("things", { provision, remove }),
+      things.pipeline("checks", { check }, { heartbeatTickSeconds: 4 }),
+    ]);
+    const looping = heartbeatLoop(two, ports);
+    await nextTick(4_000);
+    await engine.query("update millrace.items set finished_at = now()");
+    await nextTick(4_000);
+    await looping;
+  });
+
+  test("reports a tick that fails, and goes on", async () => {
+    await engine.thing();
+    await queueRows(engine);
+    let failures = 2;
+    const run = async (...[statement, options]: Parameters<Database["run"]>) => {
+      if (failures-- > 0) throw new MillraceError("DATABASE_REFUSED", { statement: statement.name, message: "down" });
+      return engine.api.run(statement, options);
+    };
+    ports = portsWith({ database: { run } as Database });
+    const looping = loop();
+    await nextTick();
+    await nextTick();
+    await engine.query("update millrace.items set finished_at = now()");
+    await nextTick();
+    await looping;
+    expect(ports.events.of("heartbeat.failed")).toHaveLength(2);
+    expect(ports.events.of("heartbeat.failed")[0]).toEqual({
+      error: "MillraceError: heartbeat all was refused: down",
+    });
+  });
+});
+
+describe("one tick", () => {
+  test("sends lost messages again, each to the queue of its pipeline", async () => {
+    await engine.thing();
+    await engine.thing({ status: "active" });
+    const [thing] = await queueRows(engine);
+    const [checked] = await queueRows(engine, "checks");
+    await engine.query("update millrace.items set queued_at = now() - interval '40 s'");
+    const looping = loop();
+    await until(() => clock.waits().length > 0, { what: "the first tick" });
+    const expected = [
+      { pipeline: "things", ...thing },
+      { pipeline: "checks", ...checked },
+    ];
+    expect(ports.sent).toHaveLength(2);
+    expect(ports.sent).toEqual(expect.arrayContaining(expected));
+    expect(ports.events.of("items.resent")).toEqual(
+      expect.arrayContaining([
+        { pipeline: "things", count: 1 },
+        { pipeline: "checks", count: 1 },
+      ]),
+    );
+    // not again with every tick
+    await nextTick();
+    await until(() => beats() === 2 && clock.waits().length > 0, { what: "the second tick" });
+    expect(ports.sent).toHaveLength(2);
+    await engine.query("update millrace.items set finished_at = now()");
+    await nextTick();
+    await looping;
+  });
+
+  test("hints a pipeline whose row waits under an expired lock, and no other", async () => {
+    await engine.thing();
+    await engine.thing({ status: "active" });
+    await queueRows(engine);
+    await queueRows(engine, "checks");
+    await engine.query(
+      "update things set lock_expires_at = now() - interval '1 s', due_at = now() - interval '1 s' where status = 'submitted'",
+    );
+    await engine.query("update millrace.items set alive_until = now() - interval '1 s' where pipeline = 'things'");
+    const looping = loop();
+    await until(() => clock.waits().length > 0, { what: "the first tick" });
+    expect(ports.hinted).toEqual([{ pipeline: "things", delaySeconds: 0 }]);
+    await engine.query("update millrace.items set finished_at = now()");
+    await nextTick();
+    await looping;
+  });
+});
+
+describe("the sweep", () => {
+  test.each([
+    ["119 s after the last", 119, 10, []],
+    ["two minutes after the last", 121, 10, ["sweep"]],
+    ["59 minutes after the last scan", 10, 3_540, []],
+    ["an hour after the last scan, in full", 10, 3_601, ["scan"]],
+    ["when both are due, in full only", 200, 4_000, ["scan"]],
+  ])("%s", async (_, sweepAgo, scanAgo, steps) => {
+    await upkeep("sweep", sweepAgo);
+    await upkeep("scan", scanAgo);
+    await loop();
+    expect(ports.statements.map((s) => s.split(" ")[0])).toEqual(["heartbeat", ...steps]);
+    await loop();
+    expect(ports.statements.filter((s) => /^(sweep|scan)/.test(s))).toHaveLength(steps.length);
+  });
+
+  test("the first one of all is in full", async () => {
+    await engine.query("truncate millrace.upkeep");
+    await loop();
+    expect(ports.statements).toEqual(["heartbeat all", "scan all"]);
+  });
+
+  test("tells what it freed, and hints the pipelines of that table", async () => {
+    await upkeep("sweep", 200);
+    await engine.thing();
+    await queueRows(engine);
+    await engine.query("update things set status = 'failed', lock_expires_at = now() - interval '1 h'");
+    await engine.query("update millrace.items set alive_until = now() - interval '1 h'");
+    const looping = loop();
+    await nextTick();
+    await looping;
+    expect(ports.events.of("locks.swept")).toEqual([{ table: "things", unlocked: 1, ended: 1, deleted: 0 }]);
+    expect(ports.hinted).toEqual([
+      { pipeline: "things", delaySeconds: 0 },
+      { pipeline: "checks", delaySeconds: 0 },
+    ]);
+    expect(await lockSeconds()).toEqual([]);
+  });
+
+  test("that frees nothing says nothing", async () => {
+    await upkeep("sweep", 200);
+    await loop();
+    expect([ports.events.of("locks.swept"), ports.hinted]).toEqual([[], []]);
+  });
+});
