@@ -32,15 +32,15 @@ export async function fetchPipeline(
   let accepted: readonly Key[] = [];
   let locked = false;
   let woken = false;
-  let always = scheduled;
+  let again = scheduled;
   let ended = false;
   let busy = false;
   try {
     while (ports.timeLeft() > ROUND_MS) {
       const token = crypto.randomUUID();
-      const answer = await fetchUntilNotBusy(pipeline, { token, accepted, scheduled: always }, ports);
+      const answer = await fetchUntilNotBusy(pipeline, { token, accepted, scheduled: again }, ports);
       accepted = [];
-      always = false;
+      again = false;
       busy = answer === undefined;
       if (answer === undefined) break;
       report(pipeline, answer, ports);

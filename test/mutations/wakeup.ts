@@ -7,6 +7,20 @@ const tests = ["test/integration/sql/fetch-wakeup.test.ts"];
 export const mutations: readonly Mutation[] = [
   {
     file,
+    remove: "sql`s.at <= now() + make_interval(secs => ${sql.lit(RESEND_WITHIN_SECONDS)})`",
+    by: "sql.lit(true)",
+    tests,
+    guard: "a far wake-up is not sent every minute",
+  },
+  {
+    file,
+    remove: "sql`s.at <= now() + make_interval(secs => ${sql.lit(RESEND_WITHIN_SECONDS)})`",
+    by: "sql.lit(false)",
+    tests,
+    guard: "a near wake-up that was lost is sent again by the schedule",
+  },
+  {
+    file,
     remove: "l.wake_at is null or l.wake_at <= now() + interval '2 s' or l.wake_at > ${capped}",
     by: "true",
     tests,

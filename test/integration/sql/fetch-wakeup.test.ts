@@ -54,11 +54,17 @@ test("a wake-up that fires just now, or should have, does not hold the next one 
   expect(await wakeAt(engine)).toEqual(ahead(10));
 });
 
-test("a scheduled fetch sends it always: the last one may have been lost", async () => {
+test("a scheduled fetch sends it again when the time is near: the last one may have been lost", async () => {
   await dueIn(60);
   await fetchRows(engine);
   expect((await fetchRows(engine, { scheduled: true })).wake_in).toEqual(ahead(60));
   expect((await fetchRows(engine)).wake_in).toBeNull();
+});
+
+test("a scheduled fetch does not send it again when the next one comes in time", async () => {
+  await dueIn(200);
+  expect((await fetchRows(engine, { scheduled: true })).wake_in).toEqual(ahead(200));
+  expect((await fetchRows(engine, { scheduled: true })).wake_in).toBeNull();
 });
 
 test("a wake-up is armed for 15 minutes at most, and not again in between", async () => {
