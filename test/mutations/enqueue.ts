@@ -28,10 +28,11 @@ export const mutations: readonly Mutation[] = [
   },
   {
     file,
-    remove: "and i.lock_token = k.token and i.state = 'locked' returning k.accepted",
-    by: "returning k.accepted",
+    remove: "and i.lock_token = u.token and i.state = 'locked' for no key update",
+    by: "for no key update",
+    also: [{ remove: " and i.lock_token = k.token and i.state = 'locked'" }],
     tests,
-    guard: "together with the lock's condition: an item that was claimed meanwhile is left alone",
+    guard: "an item that was claimed meanwhile is left alone",
   },
   {
     file,

@@ -1,8 +1,8 @@
-import { spawn } from "node:child_process";
 import { cp, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { styleText } from "node:util";
+import { createVitest, type Vitest } from "vitest/node";
 import type { Mutation } from "./mutation.ts";
 
 /*
@@ -11,6 +11,8 @@ import type { Mutation } from "./mutation.ts";
  * Takes out one guard after the other, in a copy of the repository, and runs the tests that should notice. A mutation
  * that only breaks the SQL or the program proves nothing about a guard: it counts as an error, as does one whose text is
  * not found. Ends with 1 unless every mutation is caught.
+ *
+ * One Vitest runs them all, so that the test database is started once.
  */
 
 const root = new URL("../..", import.meta.url).pathname;
@@ -23,32 +25,21 @@ type Outcome =
   | { readonly kind: "survived" }
   | { readonly kind: "error"; readonly why: string };
 
-interface Report {
-  readonly success: boolean;
-  readonly testResults: readonly {
-    readonly message: string;
-    readonly assertionResults: readonly {
-      readonly status: string;
-      readonly fullName: string;
-      readonly failureMessages: readonly string[];
-    }[];
-  }[];
-}
-
 async function main(names: readonly string[]): Promise<number> {
   const mutations = await load(names);
   const copy = await mkdtemp(join(tmpdir(), "millrace-mutations-"));
+  await copyRepository(copy);
+  const vitest = await startVitest(copy);
   try {
-    await copyRepository(copy);
     // only a test that passes on the whole source can catch anything
-    const unchanged = await runTests(copy, [...new Set(mutations.flatMap((m) => m.tests))]);
+    const unchanged = await runTests(vitest, [...new Set(mutations.flatMap((m) => m.tests))]);
     if (unchanged.kind !== "survived") {
       console.error("the tests fail without any mutation:", unchanged);
       return 1;
     }
     const outcomes: Outcome[] = [];
     for (const mutation of mutations) {
-      const outcome = await tryOne(copy, mutation);
+      const outcome = await tryOne(vitest, copy, mutation);
       outcomes.push(outcome);
       report(mutation, outcome);
     }
@@ -57,6 +48,7 @@ async function main(names: readonly string[]): Promise<number> {
     console.log(`${count("caught")} caught, ${count("survived")} survived${errors > 0 ? `, ${errors} in error` : ""}`);
     return count("caught") === mutations.length ? 0 : 1;
   } finally {
+    await vitest.close();
     await rm(copy, { recursive: true, force: true });
   }
 }
@@ -81,36 +73,43 @@ async function copyRepository(to: string): Promise<void> {
   await symlink(join(root, "node_modules"), join(to, "node_modules"));
 }
 
-async function tryOne(copy: string, { file, remove, by = "", tests }: Mutation): Promise<Outcome> {
+async function tryOne(vitest: Vitest, copy: string, { file, also = [], tests, ...first }: Mutation): Promise<Outcome> {
   const path = join(copy, file);
   const source = await readFile(path, "utf8");
-  const parts = source.split(remove);
-  if (parts.length !== 2) return { kind: "error", why: `the text occurs ${parts.length - 1} times in ${file}` };
-  await writeFile(path, parts.join(by));
+  const changes = [first, ...also];
+  const wrong = changes.find(({ remove }) => source.split(remove).length !== 2);
+  if (wrong !== undefined) return { kind: "error", why: `not once in ${file}: ${wrong.remove}` };
+  const mutated = changes.reduce((text, { remove, by = "" }) => text.split(remove).join(by), source);
+  const write = async (text: string) => {
+    await writeFile(path, text);
+    vitest.invalidateFile(path);
+  };
+  await write(mutated);
   try {
-    return await runTests(copy, tests);
+    return await runTests(vitest, tests);
   } finally {
-    await writeFile(path, source);
+    await write(source);
   }
 }
 
-async function runTests(copy: string, tests: readonly string[]): Promise<Outcome> {
-  const output = join(copy, "report.json");
-  await rm(output, { force: true });
-  const vitest = join(root, "node_modules/vitest/vitest.mjs");
-  const options = ["--config", "test/vitest.config.ts", "--bail", "1", "--reporter", "json", "--outputFile", output];
-  const child = spawn(process.execPath, [vitest, "run", ...options, ...tests], { cwd: copy, stdio: "ignore" });
-  await new Promise((resolve, reject) => child.once("error", reject).once("exit", resolve));
-  const text = await readFile(output, "utf8").catch(() => undefined);
-  if (text === undefined) return { kind: "error", why: "vitest made no report" };
-  const { success, testResults } = JSON.parse(text) as Report;
-  const cases = testResults.flatMap((file) => file.assertionResults);
-  const failed = cases.find((c) => c.status === "failed");
+function startVitest(copy: string): Promise<Vitest> {
+  const config = join(copy, "test/vitest.config.ts");
+  return createVitest("test", { root: copy, config, watch: false, bail: 1, reporters: [{}] });
+}
+
+async function runTests(vitest: Vitest, tests: readonly string[]): Promise<Outcome> {
+  const specifications = await vitest.globTestSpecifications([...tests]);
+  const { testModules, unhandledErrors } = await vitest.runTestSpecifications(specifications);
+  const cases = testModules.flatMap((module) => [...module.children.allTests()]);
+  const failed = cases.find((c) => c.result().state === "failed");
+  const errors = [...testModules.flatMap((module) => module.errors()), ...unhandledErrors].map(String);
+  // `bail` counts what has ever failed
+  for (const { project, moduleId } of specifications) vitest.state.clearFiles(project, [moduleId]);
   if (failed === undefined) {
-    if (success && cases.length > 0) return { kind: "survived" };
-    return { kind: "error", why: testResults.map((file) => file.message).join("\n") || "no test ran" };
+    if (errors.length > 0) return { kind: "error", why: errors.join("\n") };
+    return cases.length > 0 ? { kind: "survived" } : { kind: "error", why: "no test ran" };
   }
-  const message = failed.failureMessages.join("\n");
+  const message = (failed.result().errors ?? []).map((error) => error.message).join("\n");
   if (BROKEN.test(message)) return { kind: "error", why: message };
   return { kind: "caught", by: failed.fullName };
 }

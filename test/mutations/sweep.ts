@@ -80,6 +80,7 @@ export const mutations: readonly Mutation[] = [
     file,
     remove: "where t.id = c.id and ${stuck} for no key update skip locked) l where ${before})",
     by: "where t.id = c.id for no key update skip locked) l where ${before})",
+    also: [{ remove: " and ${stuck} returning", by: " returning" }],
     tests: scanning,
     guard: "the condition is repeated under the row's lock",
   },
@@ -101,8 +102,9 @@ export const mutations: readonly Mutation[] = [
     file,
     remove: "and i.lock_token = c.lock_token and i.finished_at is null for no key update",
     by: "and i.finished_at is null for no key update",
+    also: [{ remove: " and i.lock_token = o.lock_token" }],
     tests: scanning,
-    guard: "together with the write's condition: an item that was fetched again since the snapshot is not ended",
+    guard: "an item that was fetched again since the snapshot is not ended",
   },
   {
     file,

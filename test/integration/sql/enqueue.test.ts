@@ -133,6 +133,7 @@ test("an expired lock that somebody else took is not freed", async () => {
   await engine.query("update things set lock_token = gen_random_uuid(), lock_owner = 'checks'");
   expect(await enqueueRows(engine, { refused })).toMatchObject({ freed: 0 });
   expect(await lockOf(engine, id)).toMatchObject({ owner: "checks" });
+  expect(await itemOf(engine, id)).toMatchObject({ state: "locked", finished: false });
 });
 
 test("the same row's item of another pipeline is left alone", async () => {
