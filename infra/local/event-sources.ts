@@ -99,7 +99,7 @@ async function runBatch(
 }
 
 /** A message as a handler sees it. */
-export function recordOf(message: ReceivedMessage, queueArn: string): Record<string, unknown> {
+function recordOf(message: ReceivedMessage, queueArn: string): Record<string, unknown> {
   const attributes = Object.entries(message.MessageAttributes ?? {}).map(([name, value]) => [
     name,
     {

@@ -48,7 +48,7 @@ const QUEUE_ATTRIBUTES: Readonly<Record<string, string>> = {
 };
 
 /** All queues, those that others point to as dead-letter queues first. */
-export function planQueues(template: DeployedTemplate): readonly QueuePlan[] {
+function planQueues(template: DeployedTemplate): readonly QueuePlan[] {
   const queues = template.ofType("AWS::SQS::Queue");
   const urls = new Map(queues.map(({ id }) => [template.valueOf(id, "Arn"), template.valueOf(id)]));
   const plans = queues.map((queue): QueuePlan => {
@@ -73,7 +73,7 @@ export function planQueues(template: DeployedTemplate): readonly QueuePlan[] {
 }
 
 /** The roles and what their policies say. */
-export function planRoles(template: DeployedTemplate): Roles {
+function planRoles(template: DeployedTemplate): Roles {
   const roles = new Roles();
   for (const { id, name, properties } of template.ofType("AWS::IAM::Role")) {
     for (const policy of list(properties["Policies"])) roles.add(name, id, object(object(policy)["PolicyDocument"]));
@@ -89,7 +89,7 @@ export interface EventSourcePlan extends EventSourceSpec {
 }
 
 /** The event source mappings that are enabled. */
-export function planEventSources(template: DeployedTemplate, queues: readonly QueuePlan[]): readonly EventSourcePlan[] {
+function planEventSources(template: DeployedTemplate, queues: readonly QueuePlan[]): readonly EventSourcePlan[] {
   const mappings = template.ofType("AWS::Lambda::EventSourceMapping");
   return mappings
     .filter(({ properties }) => properties["Enabled"] !== false)
@@ -129,7 +129,7 @@ export interface SchedulePlan extends ScheduleSpec {
 }
 
 /** The schedules that are enabled, one entry a target. */
-export function planSchedules(template: DeployedTemplate): readonly SchedulePlan[] {
+function planSchedules(template: DeployedTemplate): readonly SchedulePlan[] {
   const enabled = ({ properties }: Resource) => properties["State"] !== "DISABLED";
   const plan = (resource: Resource, target: JsonObject): SchedulePlan => ({
     id: resource.id,
@@ -164,14 +164,14 @@ export interface NamedTarget {
 }
 
 /** Functions to be invoked while the stack is made. */
-export function planTriggers(template: DeployedTemplate): readonly NamedTarget[] {
+function planTriggers(template: DeployedTemplate): readonly NamedTarget[] {
   return template
     .ofType("Custom::Trigger")
     .map(({ id, properties }) => ({ id, functionName: functionName(String(properties["HandlerArn"])) }));
 }
 
 /** Function URLs. Their own address is not known yet when they are read. */
-export function planFunctionUrls(template: DeployedTemplate): readonly NamedTarget[] {
+function planFunctionUrls(template: DeployedTemplate): readonly NamedTarget[] {
   return template.ofType("AWS::Lambda::Url").map((url) => {
     refuse(url, { Cors: "there is no browser to protect" });
     if (url.properties["InvokeMode"] === "RESPONSE_STREAM") refuse(url, { InvokeMode: "answers are not streamed" });
@@ -180,7 +180,7 @@ export function planFunctionUrls(template: DeployedTemplate): readonly NamedTarg
 }
 
 /** How asynchronous invocations of each function are treated. */
-export function planAsyncSettings(template: DeployedTemplate): ReadonlyMap<string, AsyncSettings> {
+function planAsyncSettings(template: DeployedTemplate): ReadonlyMap<string, AsyncSettings> {
   const settings = new Map<string, AsyncSettings>();
   for (const { properties } of template.ofType("AWS::Lambda::EventInvokeConfig")) {
     settings.set(functionName(String(properties["FunctionName"])), {

@@ -56,10 +56,17 @@ export class ProcessTable {
     return entries.filter((entry) => entry !== undefined && processStart(entry.pid) === entry.start) as ProcessEntry[];
   }
 
-  /** Ends every noted process that still runs, with its group, and empties the table. Answers what was ended. */
-  async killLeftovers(): Promise<readonly ProcessEntry[]> {
+  /** Ends every noted process that still runs, with its group, without waiting. Answers what it ended. */
+  end(): readonly ProcessEntry[] {
     const left = this.alive();
+    // PostgreSQL has children of its own, which only it can end; it recovers at its next start.
     for (const { pid, what } of left) signalGroup(pid, what === "postgres" ? "SIGQUIT" : "SIGKILL");
+    return left;
+  }
+
+  /** The same, waits until they are gone, and empties the table. */
+  async killLeftovers(): Promise<readonly ProcessEntry[]> {
+    const left = this.end();
     for (let tries = 0; tries < 100 && this.alive().length > 0; tries += 1) {
       await wait(50);
       if (tries === 60) for (const { pid } of this.alive()) signalGroup(pid, "SIGKILL");

@@ -3,10 +3,11 @@
 import { join } from "node:path";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { LocalError } from "./errors.ts";
+import { ProcessTable } from "./process-table.ts";
 import { createProgress, type Progress } from "./progress.ts";
 import { prove } from "./prove.ts";
 import { type Stack, startStack } from "./stack.ts";
-import { type Local, stateFolder } from "./state.ts";
+import { type Local, owned, stateFolder } from "./state.ts";
 
 interface Options {
   readonly once: boolean;
@@ -48,7 +49,7 @@ function parse(): Options {
 async function main(options: Options): Promise<number> {
   const stateDir = stateFolder(options.stateDir);
   const progress = createProgress((line) => process.stdout.write(`${line}\n`));
-  const interrupted = stopOnSignals();
+  const interrupted = stopOnSignals(stateDir);
   const apiPort = options.apiPort ?? (options.port === 0 ? 0 : options.port + 1);
   let stack: Stack | undefined;
   try {
@@ -69,12 +70,16 @@ async function main(options: Options): Promise<number> {
   }
 }
 
-/** The first signal asks for an orderly end, the second ends the process at once. */
-function stopOnSignals(): AbortSignal {
+/** The first signal asks for an orderly end, the second ends everything at once. */
+function stopOnSignals(stateDir: string): AbortSignal {
   const interrupted = new AbortController();
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
     process.on(signal, () => {
-      if (interrupted.signal.aborted) process.exit(130);
+      if (interrupted.signal.aborted) {
+        // Not while another stack has the folder: its processes are none of ours.
+        if (owned(stateDir)) new ProcessTable(join(stateDir, "processes.jsonl")).end();
+        process.exit(130);
+      }
       interrupted.abort();
     });
   }

@@ -103,7 +103,7 @@ export class StateFolder {
 }
 
 /** The process of the stack that runs in a folder, if one lives. */
-export function runningIn(dir: string): number | undefined {
+function runningIn(dir: string): number | undefined {
   const file = join(dir, "runner.json");
   if (!existsSync(file)) return undefined;
   try {
@@ -111,5 +111,14 @@ export function runningIn(dir: string): number | undefined {
     return pid !== process.pid && processStart(pid) === start ? pid : undefined;
   } catch {
     return undefined;
+  }
+}
+
+/** Whether the folder is this process's. */
+export function owned(dir: string): boolean {
+  try {
+    return (JSON.parse(readFileSync(join(dir, "runner.json"), "utf8")) as { pid: number }).pid === process.pid;
+  } catch {
+    return false;
   }
 }

@@ -274,6 +274,16 @@ test("SIGTERM leaves no process, no local.json, and the data for the next start"
   expect(await second.sql("select count(*)::int as n from kept")).toEqual([{ n: 0 }]);
 });
 
+test("a second signal does not wait, and leaves no process either", async () => {
+  const stack = await start();
+  const started = new ProcessTable(join(stack.stateDir, "processes.jsonl")).alive();
+  process.kill(stack.pid, "SIGTERM");
+  await stack.kill("SIGINT");
+  const left = () => started.filter((each) => processStart(each.pid) === each.start);
+  await until(() => left().length === 0, { what: "the end of every process" });
+  rmSync(stack.stateDir, { recursive: true });
+});
+
 test("after the runner was killed, the next start ends what it left behind", async () => {
   const first = await start();
   await first.sql("create table kept (id int)");
