@@ -46,7 +46,7 @@ describe("one row", () => {
     ]);
     expect(await thingOf(engine, id)).toMatchObject({ status: "active", note: "done", lock_token: null });
     expect(await itemOf(engine, id)).toMatchObject({ state: "applied", finished_at: expect.any(Date), attempts: 0 });
-    const [{ token }] = ports.events.of("item.claimed") as [{ token: string }];
+    const { token } = ports.events.of("item.claimed")[0]!;
     expect(ports.events.all.filter((e) => e.name.startsWith("item."))).toEqual([
       { name: "item.claimed", payload: { pipeline: "things", id, token, attempt: 1, state: "provision" } },
       {
@@ -155,7 +155,7 @@ describe("a batch", () => {
     const id = await engine.thing();
     const registry = passes({});
     const good = await fetchMessages(registry, ports);
-    const [{ token }] = ports.sent as [{ token: string }];
+    const { token } = ports.sent[0]!;
     const bad = [
       { messageId: "a", body: "{" },
       { messageId: "b", body: itemBody({ pipeline: "volumes", id, token }) },
