@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -9,6 +9,7 @@ import { sharedAssembly } from "../support/stack.ts";
 
 test("npm start -- --once makes a volume active, says how long each phase took, and leaves nothing running", async () => {
   const stateDir = mkdtempSync(join(tmpdir(), "millrace-start-"));
+  chmodSync(stateDir, 0o755); // as root, PostgreSQL runs as another user and must get into it
   const args = ["--once", "--state-dir", stateDir, "--port", "0", "--database-port", "0"];
   const child = spawn(process.execPath, [
     join(ROOT, "infra/local/run.ts"),
