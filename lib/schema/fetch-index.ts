@@ -7,15 +7,27 @@ import { readyAny, table, text } from "../sql/parts.ts";
 import { statement } from "../sql/statement.ts";
 import type { SchemaDatabase } from "./migrate.ts";
 
+const HASH_LENGTH = 8;
+const shortHash = (text: string) => createHash("sha256").update(text).digest("hex").slice(0, HASH_LENGTH);
+
 /** What a pipeline's readiness is today; changes with any `ready` of its states. */
 export function readyHash(p: Pipeline): string {
   const conditions = p.states.map((s) => s.ready.text).join(" or ");
-  return createHash("sha256").update(conditions).digest("hex").slice(0, 8);
+  return shortHash(conditions);
 }
 
+/** PostgreSQL cuts longer names off, and two pipelines would share one index. */
+const MOST_NAME = 63;
+
 /** Every version of a readiness has an index of its own: the old one serves the fetchers that still run. */
-export const fetchIndexName = (p: Pipeline, hash: string): string =>
-  `millrace_due_${p.name.replaceAll("-", "_")}_${hash}`;
+export const fetchIndexName = (p: Pipeline, hash: string): string => `${fetchIndexPrefix(p)}${hash}`;
+
+function fetchIndexPrefix({ name }: Pipeline): string {
+  const start = "millrace_due_";
+  const room = MOST_NAME - start.length - 1 - HASH_LENGTH;
+  const plain = name.replaceAll("-", "_");
+  return `${start}${plain.length <= room ? plain : `${plain.slice(0, room - 1 - HASH_LENGTH)}_${shortHash(name)}`}_`;
+}
 
 interface IndexState {
   readonly valid: boolean;
@@ -55,13 +67,13 @@ export async function createFetchIndex(
 
 /** Removes the indexes of earlier definitions, but for those in `keep`. */
 export async function dropOldIndexes(database: SchemaDatabase, p: Pipeline, keep: readonly string[]): Promise<void> {
-  const prefix = fetchIndexName(p, "");
+  const prefix = fetchIndexPrefix(p);
   const { rows } = await database.run(
     statement<{ name: string }>(
       "indexes",
       p.name,
       sql`select c.relname::text as name from pg_index x join pg_class c on c.oid = x.indexrelid
-        where x.indrelid = to_regclass(${p.table}) and starts_with(c.relname, ${prefix}) and length(c.relname) = ${sql.lit(prefix.length + 8)}`,
+        where x.indrelid = to_regclass(${p.table}) and starts_with(c.relname, ${prefix}) and length(c.relname) = ${sql.lit(prefix.length + HASH_LENGTH)}`,
     ),
   );
   for (const { name } of rows) if (!keep.includes(name)) await drop(database, name);
