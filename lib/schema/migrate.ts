@@ -4,7 +4,7 @@ import type { Pipeline } from "../define/pipeline.ts";
 import type { Registry } from "../define/registry.ts";
 import type { Clock } from "../engine/ports.ts";
 import { MillraceError } from "../errors.ts";
-import { readyAny, text } from "../sql/parts.ts";
+import { readyAny, text, uuid } from "../sql/parts.ts";
 import { statement } from "../sql/statement.ts";
 import { backfill } from "./backfill.ts";
 import { createDueTrigger } from "./due-trigger.ts";
@@ -140,12 +140,16 @@ async function syncPipeline(
       statement(
         "define",
         p.name,
-        sql`insert into millrace.definitions as d (pipeline, hash, previous_hash, ready) values (${text(p.name)}, ${hash}, null, ${ready})
+        // only under the lock: a run that lost it must not switch back what another one has switched since
+        sql`insert into millrace.definitions as d (pipeline, hash, previous_hash, ready)
+          select ${text(p.name)}, cast(${hash} as text), null, cast(${ready} as text) from millrace.migration_lock l where l.token = ${uuid(lock.token)}
           on conflict (pipeline) do update set previous_hash = d.hash, hash = excluded.hash, ready = excluded.ready where d.hash <> excluded.hash`,
       ),
     );
+    await lock.extend();
     log("pipeline defined", { pipeline: p.name, hash, madeDue: made });
   }
+  await lock.extend();
   const previous = known?.hash === hash ? known?.previous_hash : known?.hash;
   await dropOldIndexes(
     database,
