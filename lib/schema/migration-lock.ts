@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { Clock, Database } from "../engine/ports.ts";
 import { MillraceError } from "../errors.ts";
-import { uuid } from "../sql/parts.ts";
+import { type Sql, uuid } from "../sql/parts.ts";
 import { statement } from "../sql/statement.ts";
 
 /** A lock outlives its last extension by this much; a killed run's lock is taken over after it. */
@@ -71,18 +71,15 @@ export async function withMigrationLock<T>(
 }
 
 async function createLockTable(database: Database): Promise<void> {
-  const create = async () => {
-    await database.run(statement("create", "schema", sql`create schema if not exists millrace`));
-    await database.run(
-      statement(
-        "create",
-        "lock",
-        sql`create table if not exists millrace.migration_lock (name text primary key, token uuid not null, expires_at timestamptz not null)`,
-      ),
-    );
-  };
   // two first runs at once: "if not exists" still fails for one of them, and then it exists
-  await create().catch(create);
+  const create = async (query: Sql) => {
+    const run = () => database.run(statement("create", "lock", query));
+    await run().catch(run);
+  };
+  await create(sql`create schema if not exists millrace`);
+  await create(
+    sql`create table if not exists millrace.migration_lock (name text primary key, token uuid not null, expires_at timestamptz not null)`,
+  );
 }
 
 async function acquire(database: Database, clock: Clock, token: string, wait: LockWait): Promise<void> {
