@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import type { SchemaDatabase } from "./migrate.ts";
+import { scramVerifier } from "./scram.ts";
 
 export interface ApplicationRole {
   readonly username: string;
@@ -10,19 +11,20 @@ export interface ApplicationRole {
 const BOUNDS = { lock_timeout: "2s", statement_timeout: "30s", idle_in_transaction_session_timeout: "10s" } as const;
 
 /**
- * Creates or updates the role that the functions use: it reads and writes rows, and owns nothing. The password travels
- * as a parameter and a transaction-local setting, never in the text of a statement, which logs keep.
+ * Creates or updates the role that the functions use: it reads and writes rows, and owns nothing. The password itself is
+ * never sent: PostgreSQL keeps texts of statements, also of those inside others, in logs and statistics.
  */
 export async function prepareApplicationRole(database: SchemaDatabase, role: ApplicationRole): Promise<void> {
+  const verifier = await scramVerifier(role.password);
   await database.kysely.transaction().execute(async (trx) => {
-    await sql`select set_config('millrace.role', ${role.username}, true) as a, set_config('millrace.secret', ${role.password}, true) as b`.execute(
+    await sql`select set_config('millrace.role', ${role.username}, true) as a, set_config('millrace.verifier', ${verifier}, true) as b`.execute(
       trx,
     );
     await sql`do 'begin
       if not exists (select 1 from pg_roles where rolname = current_setting(''millrace.role'')) then
         execute format(''create role %I login'', current_setting(''millrace.role''));
       end if;
-      execute format(''alter role %I login password %L'', current_setting(''millrace.role''), current_setting(''millrace.secret''));
+      execute format(''alter role %I login password %L'', current_setting(''millrace.role''), current_setting(''millrace.verifier''));
     end'`.execute(trx);
     const user = sql.id(role.username);
     for (const [name, value] of Object.entries(BOUNDS))
