@@ -26,7 +26,7 @@ const NUMBERS = new Set(["DelaySeconds", "VisibilityTimeout", "MaxNumberOfMessag
 
 type Tree = { [part: string]: Tree | string };
 
-export interface QueryCall {
+interface QueryCall {
   readonly operation: string;
   /** The call as the JSON protocol has it. */
   readonly body: string;
