@@ -71,10 +71,12 @@ row as (
   update ${table(p.table)} t set lock_token = m.next, lock_owner = ${text(p.name)}, lock_expires_at = now() + ${seconds(lockTimeoutSeconds)}
   from mine m where t.id = m.id and (t.lock_token = m.token or t.lock_token = m.next)
   returning t.*, ${stateOf(p)} as millrace_state, t.due_at::text as millrace_seen_due),
+-- one list: with two the planner may look each item up once for every row
+begun as materialized (select m.*, r.due_at from mine m join row r on r.id = m.id),
 item as (
   update millrace.items i set state = 'processing', lock_token = m.next, claimed_at = now(), alive_until = now() + ${seconds(leaseSeconds)},
-    attempts = i.attempts + case when m.repeated then 0 else 1 end, seen_due = r.due_at, worker = cast(cast(${worker} as text) as text)
-  from mine m join row r on r.id = m.id where i.item_id = m.id and i.pipeline = m.pipeline
+    attempts = i.attempts + case when m.repeated then 0 else 1 end, seen_due = m.due_at, worker = cast(cast(${worker} as text) as text)
+  from begun m where i.item_id = m.id and i.pipeline = m.pipeline
   returning i.item_id, i.attempts, i.applied_token)
 select w.id as millrace_id, w.next as millrace_token,
   case when row.id is not null then 'ours' when k.id is not null and m.id is null then 'alone' else 'stale' end as millrace_result,

@@ -75,15 +75,15 @@ export const mutations: readonly Mutation[] = [
   },
   {
     file,
-    remove: " and i.finished_at is null\n",
-    by: "\n",
+    remove: " and ${common(sql`i.finished_at is null`)}",
+    by: "",
     tests: test(""),
     guard: "the item has not ended",
   },
   {
     file,
-    remove: " and i.finished_at is null\n    ${lock}) l),",
-    by: " and i.finished_at is null) l),",
+    remove: "${common(sql`i.finished_at is null`)}\n    ${lock}) l),",
+    by: "${common(sql`i.finished_at is null`)}) l),",
     tests: test("-race"),
     guard: "the item is looked at under its lock",
   },
@@ -157,7 +157,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     file,
-    remove: "seen_due = r.due_at, ",
+    remove: "seen_due = m.due_at, ",
     tests: test("-answer"),
     guard: "the due time at the claim is noted",
   },
