@@ -115,8 +115,8 @@ export const mutations: readonly Mutation[] = [
   },
   {
     file,
-    remove: "and t.lock_token = i.lock_token)`",
-    by: ")`",
+    remove: "and t.lock_token = i.lock_token ${EACH})`",
+    by: "${EACH})`",
     tests,
     guard: "an item whose token is not the row's ends",
   },
@@ -135,13 +135,6 @@ export const mutations: readonly Mutation[] = [
     guard: "the item of a row that is unlocked ends in the same statement",
   },
   { file, remove: " and i.pipeline in (${names})\n", by: "\n", tests, guard: "only registered pipelines' items end" },
-  {
-    file,
-    remove: "i.pipeline = ${text(p.name)} and exists (select 1 from ${table(p.table)} t where t.id = i.item_id and",
-    by: "exists (select 1 from ${table(p.table)} t where t.id = i.item_id and",
-    tests,
-    guard: "an item is compared with its own table",
-  },
   {
     file,
     remove: "where ${sql.lit(scan)} and i.finished_at <",
