@@ -1,5 +1,7 @@
 /* The proof that a stack works: a volume is made through the API and followed until it is active. */
 
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import pg from "pg";
 import { LocalError } from "./errors.ts";
@@ -18,6 +20,7 @@ interface Volume {
 interface Phases {
   readonly created_at: Date;
   readonly locked_at: Date | null;
+  /** From the queue's own log: a worker may claim a row before the mark of its sending is stored. */
   readonly queued_at: Date | null;
   readonly claimed_at: Date | null;
   readonly finished_at: Date | null;
@@ -25,7 +28,8 @@ interface Phases {
 }
 
 /** Creates a volume and waits until it is active; each phase is told. Throws API_FAILED or VOLUME_NOT_ACTIVE. */
-export async function prove(local: Local, logs: string, progress: Progress): Promise<void> {
+export async function prove(local: Local, stateDir: string, progress: Progress): Promise<void> {
+  const logs = join(stateDir, "logs");
   const client = new pg.Client({ connectionString: local.databaseUrl });
   await client.connect();
   try {
@@ -37,7 +41,7 @@ export async function prove(local: Local, logs: string, progress: Progress): Pro
     const deadline = Date.now() + PATIENCE_SECONDS * 1000;
     for (;;) {
       const { status } = await call<Volume>(local, logs, "GET", `/volumes/${volume.id}`);
-      const phases = await readPhases(client, volume.id);
+      const phases = await readPhases(client, volume.id, stateDir);
       tell(phases, told, progress);
       if (status === "active" && phases?.finished_at) return done(phases, progress);
       if (status === "failed" || Date.now() > deadline) {
@@ -50,14 +54,20 @@ export async function prove(local: Local, logs: string, progress: Progress): Pro
   }
 }
 
-async function readPhases(client: pg.Client, id: string): Promise<Phases | undefined> {
-  const { rows } = await client.query<Phases>(
-    `select v.created_at, i.locked_at, i.queued_at, i.claimed_at, i.finished_at, i.state
+async function readPhases(client: pg.Client, id: string, stateDir: string): Promise<Phases | undefined> {
+  const { rows } = await client.query<Omit<Phases, "queued_at">>(
+    `select v.created_at, i.locked_at, i.claimed_at, i.finished_at, i.state
        from volumes v left join millrace.items i on i.item_id = v.id and i.pipeline = 'volumes'
       where v.id = $1`,
     [id],
   );
-  return rows[0];
+  return rows[0] && { ...rows[0], queued_at: sentAt(id, join(stateDir, "sqs.jsonl")) };
+}
+
+function sentAt(id: string, queueLog: string): Date | null {
+  const lines = readFileSync(queueLog, "utf8").split("\n");
+  const line = lines.find((each) => each.endsWith("}") && each.includes('"op":"send"') && each.includes(id));
+  return line === undefined ? null : new Date((JSON.parse(line) as { at: string }).at);
 }
 
 const PHASES = [
