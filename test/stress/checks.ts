@@ -1,4 +1,5 @@
 import type { Finishing, Ledger, Sending } from "./ledger.ts";
+import { LOCK_SECONDS } from "./pipelines.ts";
 import type { Remains } from "./rest.ts";
 import type { Tally } from "./tally.ts";
 
@@ -61,6 +62,7 @@ export function runChecks(evidence: Evidence): readonly Check[] {
     { name: "`stale` never for what was applied", wrong: falseStale(finishes, lines) },
     { name: "a message was claimed by one worker", wrong: claimedTwice(ledger) },
     { name: "one holder: no accepted passes of a row overlap", wrong: overlaps(ledger, logs) },
+    { name: "no live lock was taken", wrong: takenAlive(ledger) },
     { name: "no pass overwrote columns it did not name", wrong: lostIncrements(evidence) },
     { name: "at rest no lock column is set", wrong: count(remains.locked, "rows") },
     { name: "at rest no item is in flight", wrong: count(remains.inFlight, "items") },
@@ -139,6 +141,25 @@ function overlaps(ledger: Ledger, logs: readonly LogLine[]): string[] {
     for (const [n, next] of row.slice(1).entries()) {
       const before = row[n]!;
       if (next.from + PRECISION_MS < before.to) wrong.push(`${id}: ${before.token} and ${next.token}`);
+    }
+  }
+  return wrong;
+}
+
+/** A statement that loosens a lock may wait for as long as this. */
+const LOOSE_MS = 5_000;
+
+/** The next claim of a row must come later than the lock lasts, unless its holder has finished or somebody loosened it. */
+function takenAlive(ledger: Ledger): string[] {
+  const wrong: string[] = [];
+  for (const [id, claims] of Map.groupBy(ledger.claims.values(), (claim) => claim.id)) {
+    claims.sort((a, b) => a.at - b.at);
+    for (const [n, next] of claims.slice(1).entries()) {
+      const before = claims[n]!;
+      const finished = ledger.finishes.get(before.token)?.sendings.some((s) => s.result !== "stale");
+      const loose = ledger.loosenings.get(id)?.some((at) => at > before.at - LOOSE_MS && at < next.at);
+      if (next.at + PRECISION_MS < before.at + LOCK_SECONDS * 1000 && !finished && !loose)
+        wrong.push(`${id}: ${next.token} took it from ${before.token} after ${next.at - before.at} ms`);
     }
   }
   return wrong;

@@ -28,6 +28,10 @@ export interface Claim {
 export interface Ledger {
   claimed(claim: Claim): void;
   sent(pipeline: string, id: string, token: string, sending: Sending): void;
+  /** Somebody shortens or removes this row's lock at about this time, beside the protocol. */
+  loosened(id: string): void;
+  /** When locks were loosened, by row, in ms since 1970. */
+  readonly loosenings: ReadonlyMap<string, readonly number[]>;
   readonly claims: ReadonlyMap<string, Claim>;
   /** Every token that was sent with a finish. */
   readonly finishes: ReadonlyMap<string, Finishing>;
@@ -43,9 +47,12 @@ export interface Finishing {
 export function createLedger(): Ledger {
   const claims = new Map<string, Claim>();
   const finishes = new Map<string, Finishing & { sendings: Sending[] }>();
+  const loosenings = new Map<string, number[]>();
   return {
     claims,
     finishes,
+    loosenings,
+    loosened: (id) => void loosenings.set(id, [...(loosenings.get(id) ?? []), Date.now()]),
     claimed(claim) {
       const known = claims.get(claim.token);
       claims.set(claim.token, known && known.at < claim.at ? known : claim);

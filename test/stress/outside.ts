@@ -40,13 +40,14 @@ export async function writePlainly(actor: Actor): Promise<void> {
   const { world, random } = actor;
   const thing = uuid(random.pick(world.ids.things));
   const part = uuid(random.pick(world.ids.parts));
-  const gone = world.ids.things.filter((id) => !world.lasting.has(id));
+  const gone = random.pick(world.ids.things.filter((id) => !world.lasting.has(id)));
+  world.ledger.loosened(gone);
   const query = random.pick([
     sql`update things t set status = ${random.pick(["submitted", "active", "failed"])} where t.id = ${thing}`,
     sql`update things t set to_be_deleted = ${random.percent(50)} where t.id = ${thing}`,
     sql`update parts t set status = ${random.pick(["on", "on", "off"])} where t.id = ${part}`,
     sql`update parts t set due_at = now() where t.id = ${part}`,
-    sql`delete from things t where t.id = ${uuid(random.pick(gone))}`,
+    sql`delete from things t where t.id = ${uuid(gone)}`,
   ]);
   await sendOnce(world, actor.sender, plain("update", query));
 }
@@ -89,7 +90,9 @@ export async function countInTransaction(actor: Actor): Promise<void> {
 export async function moveTime(actor: Actor): Promise<void> {
   const { world, random, sender } = actor;
   const name = random.pick(["parts", "things"] as const);
-  const id = uuid(random.pick(world.ids[name]));
+  const row = random.pick(world.ids[name]);
+  world.ledger.loosened(row);
+  const id = uuid(row);
   const query = random.percent(50)
     ? sql`update ${sql.table(name)} t set lock_expires_at = now() - interval '1 s' where t.id = ${id} and t.lock_token is not null`
     : sql`update millrace.items i set alive_until = now() - interval '1 s' where i.item_id = ${id} and i.pipeline = ${anyPipeline(actor).name} and i.finished_at is null`;

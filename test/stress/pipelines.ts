@@ -21,11 +21,14 @@ interface Part extends PipelineColumns {
 const parts = pipelinesFor<Schema & { parts: Part }, unknown>().on("parts");
 const turn = parts.state({ ready: (eb) => eb("status", "=", "on"), process: ({ apply }) => apply({}) });
 
+/** How long a lock holds at least, if nobody loosens it. */
+export const LOCK_SECONDS = 0.6;
+
 /** Locks that expire while statements wait for each other, so that there are thieves all the time. */
 const HASTY: PipelineOptions = {
   workers: 4,
   queueUpperFactor: 1.5,
-  lockTimeoutSeconds: 0.6,
+  lockTimeoutSeconds: LOCK_SECONDS,
   leaseSeconds: 0.4,
   heartbeatTickSeconds: 0.1,
   heartbeatTriggerSeconds: 0.3,

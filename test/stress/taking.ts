@@ -92,6 +92,7 @@ export async function renew(actor: Actor): Promise<void> {
   const held = take(actor, world.held.get(p.name)!, BATCH, 0);
   if (held.length === 0) return;
   const keys = held.map(({ id, token }) => ({ id, token, left: random.pick([0.2, 30]) }));
+  for (const { id, left } of keys) if (left < 1) world.ledger.loosened(id);
   const answers = await send(actor, () => renewSql(p, random.some(keys, keys.length)));
   for (const { rows } of answers) for (const row of rows) world.tally.add(row.renewed ? "renew kept" : "renew lost");
 }
