@@ -17,17 +17,24 @@ interface Key {
   readonly token: string;
 }
 
+export interface FetchRun {
+  /** It came to its end: everything that was due when it began is on its way, or the queue is full. */
+  readonly ended: boolean;
+  /** It found rows. */
+  readonly found: boolean;
+}
+
 /**
  * One run of a pipeline's fetcher: fetches until the queue is full or nothing is due, sends the ids, and ends. The marks
- * of a send ride on the next fetch of the run. Answers whether it came to its end; where its time is up first, it asks
- * for another.
+ * of a send ride on the next fetch of the run. Where its time is up first, it
+ * asks for another.
  */
 export async function fetchPipeline(
   registry: Registry,
   name: string,
   ports: Ports,
   { scheduled = false }: { readonly scheduled?: boolean } = {},
-): Promise<boolean> {
+): Promise<FetchRun> {
   const pipeline = registry.get(name);
   let accepted: readonly Key[] = [];
   let locked = false;
@@ -63,11 +70,11 @@ export async function fetchPipeline(
     if (accepted.length > 0) await enqueue(pipeline, accepted, [], ports);
     // whoever keeps us busy goes on fetching
     if (!ended && !busy) await sendHints(ports.hints, [name]);
-    return ended;
+    return { ended, found: locked };
   } catch (cause) {
     // no hint of its own: while the database is away such hints would multiply, and the schedule comes anyway
     ports.events.emit("fetch.failed", { pipeline: name, error: String(cause) });
-    return false;
+    return { ended: false, found: locked };
   }
 }
 

@@ -19,13 +19,13 @@ export interface ReceivedHint {
 export interface FetchMemory {
   /** Start of the last completed fetch of a pipeline. */
   readonly startedAt: Map<string, number>;
-  /** Fetches that a pipeline may still start at once. */
+  /** Fetches in vain that a pipeline may still start at once. */
   readonly allowance: Map<string, { left: number; at: number }>;
 }
 
 export const fetchMemory = (): FetchMemory => ({ startedAt: new Map(), allowance: new Map() });
 
-/** So many fetches of a pipeline may follow each other at once in one process, */
+/** So many fetches in vain of a pipeline may follow each other at once in one process, */
 const BURST = 2;
 /** and then one in this time: five processes under a storm of hints stay below 50 fetches in ten seconds. */
 const REFILL_MS = 2_000;
@@ -63,7 +63,10 @@ export async function fetchHinted(
       await waitUntilDue(at, ports);
       await waitForAllowance(pipeline, ports, memory);
       const startedAt = ports.clock.now();
-      if (await fetchPipeline(registry, pipeline, ports)) memory.startedAt.set(pipeline, startedAt);
+      const { ended, found } = await fetchPipeline(registry, pipeline, ports);
+      if (ended) memory.startedAt.set(pipeline, startedAt);
+      // only fetches in vain are held back
+      if (found) memory.allowance.delete(pipeline);
     }),
   );
 }

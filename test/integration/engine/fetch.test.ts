@@ -22,7 +22,7 @@ beforeEach(async () => {
   ports = testPorts(engine);
 });
 
-const fetch = (of: Ports = ports, options = {}) => fetchPipeline(registry, "things", of, options);
+const fetch = async (of: Ports = ports, options = {}) => (await fetchPipeline(registry, "things", of, options)).ended;
 const make = (n: number) =>
   engine.query("insert into things (name) select 'n' || g from generate_series(1, $1) g", [n]);
 const states = async () =>

@@ -154,6 +154,17 @@ describe("a storm of hints", () => {
     expect(memory.startedAt.get("packing")).toBe(clock.now());
   });
 
+  test("a fetch that finds rows is not held back, however many there were", async () => {
+    let rows = true;
+    const run = async () => {
+      rows = !rows;
+      return { rows: [rows ? EMPTY : { ...EMPTY, why: "rows", ids: `["${crypto.randomUUID()}"]` }], unanswered: false };
+    };
+    ports = portsOver({ run } as unknown as Database, { clock });
+    for (let n = 0; n < 5; n++) await receive(hint(packing));
+    expect(ports.statements).toHaveLength(10);
+  });
+
   test("the pause ends ten seconds before the function does", async () => {
     ports = portsOver(ports.database, { clock, timeLeft: () => 10_500 });
     for (let n = 0; n < 2; n++) await receive(hint(packing));
