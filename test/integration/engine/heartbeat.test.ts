@@ -35,8 +35,10 @@ const upkeep = (task: string, ago: number) =>
     [task, ago],
   );
 const beats = () => counts(ports.statements)["heartbeat"];
+/** Resolves when the loop waits for its next tick. */
+const ticked = () => until(() => clock.waits().length > 0, { what: "the end of the tick" });
 const nextTick = async (ms = TICK_MS) => {
-  await until(() => clock.waits().length > 0, { what: "the end of the tick" });
+  await ticked();
   expect(clock.waits()).toEqual([ms]);
   await clock.advance(ms);
 };
@@ -62,7 +64,7 @@ describe("the loop", () => {
     await nextTick();
     await engine.query("update things set lock_expires_at = now() + interval '14 s'");
     await nextTick();
-    await until(() => beats() === 3 && clock.waits().length > 0, { what: "the third tick" });
+    await ticked();
     expect(await lockSeconds()).toEqual([30]);
     await engine.query("update millrace.items set finished_at = now()");
     await nextTick();
@@ -92,6 +94,7 @@ describe("the loop", () => {
     };
     const looping = loop({ ...ports, database: { run } as Database });
     await nextTick(TICK_MS - 3_000);
+    await ticked();
     await engine.query("update millrace.items set finished_at = now()");
     await nextTick(TICK_MS - 3_000);
     await looping;
@@ -118,6 +121,7 @@ describe("the loop", () => {
     ]);
     const looping = heartbeatLoop(two, ports);
     await nextTick(4_000);
+    await ticked();
     await engine.query("update millrace.items set finished_at = now()");
     await nextTick(4_000);
     await looping;
@@ -135,6 +139,7 @@ describe("the loop", () => {
     const looping = loop();
     await nextTick();
     await nextTick();
+    await ticked();
     await engine.query("update millrace.items set finished_at = now()");
     await nextTick();
     await looping;
@@ -153,7 +158,7 @@ describe("one tick", () => {
     const [checked] = await queueRows(engine, "checks");
     await engine.query("update millrace.items set queued_at = now() - interval '40 s'");
     const looping = loop();
-    await until(() => clock.waits().length > 0, { what: "the first tick" });
+    await ticked();
     const expected = [
       { pipeline: "things", ...thing },
       { pipeline: "checks", ...checked },
@@ -168,7 +173,7 @@ describe("one tick", () => {
     );
     // not again with every tick
     await nextTick();
-    await until(() => beats() === 2 && clock.waits().length > 0, { what: "the second tick" });
+    await ticked();
     expect(ports.sent).toHaveLength(2);
     await engine.query("update millrace.items set finished_at = now()");
     await nextTick();
@@ -185,7 +190,7 @@ describe("one tick", () => {
     );
     await engine.query("update millrace.items set alive_until = now() - interval '1 s' where pipeline = 'things'");
     const looping = loop();
-    await until(() => clock.waits().length > 0, { what: "the first tick" });
+    await ticked();
     expect(ports.hinted).toEqual([{ pipeline: "things", delaySeconds: 0 }]);
     await engine.query("update millrace.items set finished_at = now()");
     await nextTick();
