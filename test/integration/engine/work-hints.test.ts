@@ -78,3 +78,38 @@ test("a request while a pass runs is acted on at once after it", async () => {
   await workDue(registry, ports);
   expect(await thingOf(engine, id)).toBeUndefined();
 });
+
+describe("a queue that a fetch found full", () => {
+  const full = () => engine.query("update millrace.pipelines set drain = true where name = 'things'");
+  const asked = () => ports.hinted.filter((h) => h.pipeline === "things" && h.at === undefined);
+
+  test("is asked to be filled again by the claim that drains it", async () => {
+    await engine.thing();
+    const registry = passes({});
+    const messages = await fetchMessages(registry, ports);
+    await full();
+    await work(registry, messages, ports);
+    expect(asked().length).toBeGreaterThan(0);
+  });
+
+  test.each(["apply", "retry", "throw"])("or by the end of a pass: %s", async (how) => {
+    await engine.thing();
+    const registry = passes({
+      provision: {
+        process: async ({ apply, retry }) => {
+          await full();
+          if (how === "throw") throw new Error("boom");
+          return how === "retry" ? retry("busy") : apply({ set: { note: "x" } });
+        },
+      },
+    });
+    await workDue(registry, ports);
+    expect(asked()).toHaveLength(1);
+  });
+
+  test("control: of one that was not, nobody is asked", async () => {
+    await engine.thing();
+    await workDue(passes({ provision: { process: ({ apply }) => apply({ set: { note: "x" } }) } }), ports);
+    expect(asked()).toEqual([]);
+  });
+});

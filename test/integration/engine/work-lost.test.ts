@@ -107,6 +107,20 @@ describe("a lock that was lost", () => {
     expect(ports.events.of("item.applied")).toHaveLength(1);
   });
 
+  test("inserts nothing and hints nobody", async () => {
+    const ports = testPorts(engine);
+    await engine.thing();
+    const insert = { things: [{ name: "new" }] };
+    const registry = undoable({ process: ({ apply }) => inside.pass().then(() => apply({ ...CHANGES, insert })) });
+    const working = workDue(registry, ports);
+    await inside.reached;
+    await steal();
+    inside.open();
+    await working;
+    expect(ports.hinted).toEqual([]);
+    expect(await engine.query("select name from things")).toEqual([{ name: "t" }]);
+  });
+
   test("while it is undone, the hints of its batch-mates are on their way", async () => {
     const ports = testPorts(engine);
     await engine.query("insert into things (name) select 'n' || g from generate_series(1, 2) g");
@@ -211,5 +225,18 @@ describe("an apply without an answer", () => {
     expect(ports.events.of("finish.failed")).toMatchObject([{ step: "apply" }]);
     expect(ports.events.of("item.unknown")).toMatchObject([{ id }]);
     expect(undone).toEqual([]);
+  });
+
+  test("and then refused is unknown: nobody fails what may have been accepted", async () => {
+    const ports = faultyPorts();
+    const id = await engine.thing();
+    own.api.faults.add({ kind: "lostAnswer", match: "millrace:apply" });
+    own.api.faults.add({ kind: "error", code: "23514", match: "millrace:apply" });
+    inside.open();
+    await workDue(undoable(), ports);
+    expect(ports.statements.filter((s) => s.startsWith("fail"))).toEqual([]);
+    expect(ports.events.of("item.unknown")).toMatchObject([{ id }]);
+    expect(undone).toEqual([]);
+    expect(await thingOf(engine, id)).toMatchObject(CHANGES.set);
   });
 });
