@@ -177,6 +177,18 @@ describe("an accepted apply", () => {
   });
 });
 
+test("an apply that waits for a row holds no item meanwhile: everybody locks the row first", async () => {
+  const a = await takeNew(engine);
+  const other = await engine.database.connect();
+  await other.query("begin");
+  await other.query("select 1 from things for update");
+  const applying = applyRows(engine, [answer(a)]);
+  await untilBlocked(engine);
+  await other.query("select 1 from millrace.items for update nowait");
+  await other.query("commit");
+  expect(await applying).toMatchObject([{ result: "applied" }]);
+});
+
 test("two applies and a request over the same rows, in different orders and at the same time, never deadlock", async () => {
   const taken = [];
   for (let n = 0; n < 10; n++) taken.push(await takeNew(engine));

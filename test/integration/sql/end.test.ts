@@ -65,6 +65,18 @@ describe.each(steps)("%s", (step) => {
     expect((await thingOf(engine, a.id))!["lock_token"]).not.toBeNull();
   });
 
+  test("waits for a row without holding the item: everybody locks the row first", async () => {
+    const a = await takeNew(engine);
+    const other = await engine.database.connect();
+    await other.query("begin");
+    await other.query("select 1 from things for update");
+    const ending = endRows(engine, step, [a]);
+    await untilBlocked(engine);
+    await other.query("select 1 from millrace.items for update nowait");
+    await other.query("commit");
+    expect(await ending).toMatchObject([{ result: "ended" }]);
+  });
+
   test("an apply under the same token came first: already, and the apply stands", async () => {
     const a = await takeNew(engine);
     const first = await engine.database.connect();
