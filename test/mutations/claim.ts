@@ -43,7 +43,7 @@ export const mutations: readonly Mutation[] = [
     file,
     remove: "select distinct on (h.id) h.* from",
     by: "select h.* from",
-    tests: test(""),
+    tests: test("-answer"),
     guard: "a second delivery in the same batch is stale",
   },
   {

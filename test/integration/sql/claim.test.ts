@@ -119,6 +119,19 @@ test("the same batch repeated gives the same one of the two", async () => {
   }
 });
 
+test("a repetition wins over another claim of the same row in its batch", async () => {
+  await engine.thing();
+  const [key] = await fetchKeys(engine);
+  // the smaller one would win among equals
+  const [next, smaller] = ["f", "0"].map((c) => `${c}0000000-0000-4000-8000-000000000000`);
+  await claimRows(engine, [{ ...key!, next: next! }]);
+  const claimed = await claimRows(engine, [
+    { ...key!, next: next! },
+    { id: key!.id, token: next!, next: smaller! },
+  ]);
+  expect(claimed).toMatchObject([{ result: "ours", attempts: 1 }, { result: "stale" }]);
+});
+
 test("in a batch with an old and the new token of one row, the new one is ours", async () => {
   const id = await engine.thing();
   const [old] = await fetchKeys(engine);

@@ -67,7 +67,7 @@ test("a lock that has expired but is still the item's is late, and extended", as
   const id = await engine.thing();
   await queueRows(engine);
   await expiresIn(-5);
-  expect(await beat(engine)).toMatchObject({ watched: 1, extended: 1, late: 1, lost: 0 });
+  expect(await beat(engine)).toMatchObject({ watched: 1, extended: 1, late: 1, lost: 0, takeable: false });
   expect(await lockOf(engine, id)).toMatchObject({ expires: ahead(30) });
 });
 
