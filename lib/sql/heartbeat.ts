@@ -6,7 +6,7 @@ import { type Statement, statement } from "./statement.ts";
 
 /** An item that waits this much longer than one queued after it has been overtaken: its message may be lost. */
 const OVERTAKEN_SECONDS = 5;
-/** An item that waits this long while nothing is processed: its message may be lost. */
+/** An item that waits this long while not all workers are busy: its message may be lost. */
 const FORGOTTEN_SECONDS = 30;
 /** A message is sent again at most this often. */
 const RESEND_SECONDS = 30;
@@ -94,7 +94,8 @@ ${k} as (
   from ${l} x where t.id = x.id and t.lock_token = x.token returning t.id),
 ${r} as materialized (
   select h.id, ${text(p.name)}::text as pipeline, h.token from ${h} h where h.alive and h.ours and h.state = 'queued' and (
-    h.queued_at < now() - make_interval(secs => ${int(FORGOTTEN_SECONDS)}) and not exists (select 1 from ${h} o where o.state = 'processing' and o.alive)
+    h.queued_at < now() - make_interval(secs => ${int(FORGOTTEN_SECONDS)}) and (
+      select count(*) from ${h} o where o.state = 'processing' and o.alive) < ${int(p.options.workers)}
     or h.queued_at < now() - make_interval(secs => ${int(RESEND_SECONDS)}) and exists (
       select 1 from ${h} o where o.state = 'processing' and o.queued_at > h.queued_at + make_interval(secs => ${int(OVERTAKEN_SECONDS)}))))`;
 }

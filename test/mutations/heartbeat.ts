@@ -150,16 +150,24 @@ export const mutations: readonly Mutation[] = [
   },
   {
     file,
-    remove: "h.queued_at < now() - make_interval(secs => ${int(FORGOTTEN_SECONDS)}) and not exists",
-    by: "not exists",
+    remove: "h.queued_at < now() - make_interval(secs => ${int(FORGOTTEN_SECONDS)}) and (",
+    by: "(",
     tests: resending,
     guard: "half a minute is waited for a message",
   },
   {
     file,
-    remove: " and not exists (select 1 from ${h} o where o.state = 'processing' and o.alive)",
+    remove: "o.state = 'processing' and o.alive) < ${int(p.options.workers)}",
+    by: "o.state = 'processing' and o.alive) < 1000",
     tests: resending,
-    guard: "no message is sent again while others are processed in order",
+    guard: "no message is sent again while all workers are busy with others in order",
+  },
+  {
+    file,
+    remove: "o.state = 'processing' and o.alive) < ${int(p.options.workers)}",
+    by: "o.state = 'processing' and o.alive) < 1",
+    tests: resending,
+    guard: "a lost message is sent again beside a long pass",
   },
   {
     file,

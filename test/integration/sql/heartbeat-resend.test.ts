@@ -6,7 +6,7 @@ import { ago, beat, itemOf, queueRows } from "../../support/upkeep.ts";
 
 let engine: TestEngine;
 beforeAll(async () => {
-  engine = await createEngine();
+  engine = await createEngine({ workers: 2 });
 });
 afterAll(() => engine[Symbol.asyncDispose]());
 beforeEach(() => engine.clear());
@@ -18,19 +18,21 @@ const queuedAgo = (seconds: Readonly<Record<string, number>>) =>
     [JSON.stringify(seconds)],
   );
 
-/** An item that waits, and one in process. */
+/** An item that waits, and two in process: all that there are workers for. */
 async function waitingAndProcessing() {
-  const [id, other] = [await engine.thing(), await engine.thing()];
+  const [id, other, second] = [await engine.thing(), await engine.thing(), await engine.thing()];
   const keys = await queueRows(engine);
   const key = keys.find((k) => k.id === id)!;
   await claimRows(
     engine,
-    keys.filter((k) => k.id === other),
+    keys.filter((k) => k.id !== id),
   );
+  // claimed before its send was marked: it overtakes nobody
+  await engine.query("update millrace.items set queued_at = null where item_id = $1", [second]);
   return { id, other, key };
 }
 
-test("an item that waits for half a minute while nothing is processed has been forgotten: once more", async () => {
+test("an item that waits for half a minute while a worker is free has been forgotten: once more", async () => {
   const id = await engine.thing();
   const [key] = await queueRows(engine);
   await queuedAgo({ [id]: 25 });
@@ -41,7 +43,14 @@ test("an item that waits for half a minute while nothing is processed has been f
   expect((await beat(engine)).resend).toEqual([]);
 });
 
-test("an item waits while others are processed that were queued before it", async () => {
+test("also while another is processed, if that is not all there is room for", async () => {
+  const { id, other, key } = await waitingAndProcessing();
+  await queuedAgo({ [id]: 31, [other]: 61 });
+  await engine.query("update millrace.items set finished_at = now() where queued_at is null");
+  expect((await beat(engine)).resend).toEqual([key]);
+});
+
+test("an item waits while all workers are busy with others that were queued before it", async () => {
   const { id, other } = await waitingAndProcessing();
   await queuedAgo({ [id]: 60, [other]: 61 });
   expect((await beat(engine)).resend).toEqual([]);
