@@ -48,7 +48,7 @@ export interface Schema {
   logs: Log;
 }
 
-export const { on } = pipelinesFor<Schema, unknown>();
+const { on } = pipelinesFor<Schema, unknown>();
 export const things = on("things");
 
 export const provision = things.state({
