@@ -96,12 +96,19 @@ function tellAddresses(local: Local, logs: string, progress: Progress): void {
   const lines = [
     ["API", local.apiUrl],
     ["AWS services", local.awsEndpoint],
-    ["PostgreSQL", local.databaseUrl],
+    ["PostgreSQL", `${withoutPassword(local.databaseUrl)}  (password: databaseUrl in local.json)`],
     ["control", local.controlUrl],
     ["cloud", local.cloudUrl],
     ["logs", logs],
   ] as const;
   for (const [what, where] of lines) process.stdout.write(`         ${what.padEnd(13)} ${where}\n`);
+}
+
+/** A terminal is a log too. */
+function withoutPassword(text: string): string {
+  const url = new URL(text);
+  url.password = "";
+  return url.href;
 }
 
 process.exitCode = await main(parse());
