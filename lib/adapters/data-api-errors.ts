@@ -63,8 +63,9 @@ export function classify(error: unknown): Classified {
     if (SESSION_GONE.test(sqlState)) return as("unanswered");
     return as(sqlState === LOCK_NOT_AVAILABLE ? "lockTimeout" : "failed");
   }
-  if (name === "UnsupportedResultException") return as("failed");
   const status = $metadata?.httpStatusCode;
+  // too large or malformed by what one item brought along: a batch is split over it
+  if (name === "UnsupportedResultException" || name === "ValidationException" || status === 413) return as("failed");
   if (UNANSWERED.has(name) || (status !== undefined && status >= 500)) return as("unanswered");
   // no status: the connection broke after the request was sent
   return as(status === undefined ? "unanswered" : "refused");

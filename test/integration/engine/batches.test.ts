@@ -127,6 +127,13 @@ describe("bad data of one item of ten", () => {
   });
 });
 
+test("a patch too large for one request fails alone", async () => {
+  const held = await takeTen();
+  await finishAll(held.map((h, n) => applying(h, { set: { note: n === 4 ? "x".repeat(5_000_000) : "good" } })));
+  expect(ids("item.failed")).toEqual([held[4]!.id]);
+  expect(ids("item.applied")).toHaveLength(9);
+});
+
 describe("an answer too large for one call", () => {
   test("is asked for piece by piece, and no attempt is counted twice", async () => {
     await engine.query("insert into things (note) select repeat('x', 300000) from generate_series(1, 5)");

@@ -52,6 +52,8 @@ describe("the service", () => {
     ["StatementTimeoutException", 400, "unanswered"],
     ["SomethingNew", 502, "unanswered"],
     ["UnsupportedResultException", 400, "failed"],
+    ["ValidationException", 400, "failed"],
+    ["Unknown", 413, "failed"],
     ["BadRequestException", 400, "refused"],
     ["AccessDeniedException", 403, "refused"],
     ["TransactionNotFoundException", 404, "refused"],
