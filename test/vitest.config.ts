@@ -6,20 +6,27 @@ export default defineConfig({
   root,
   test: {
     projects: [
-      { root, test: { name: "unit", include: ["test/unit/**/*.test.ts"] } },
+      { root, test: { name: "unit", include: ["test/unit/**/*.test.ts"], sequence: { groupOrder: 0 } } },
       {
         root,
         test: {
           name: "integration",
           include: ["test/integration/**/*.test.ts"],
           globalSetup: ["test/support/global-postgres.ts"],
+          sequence: { groupOrder: 1 },
           testTimeout: 60_000,
           hookTimeout: 60_000,
         },
       },
       {
         root,
-        test: { name: "infra", include: ["test/infra/**/*.test.ts"], testTimeout: 120_000, hookTimeout: 120_000 },
+        test: {
+          name: "infra",
+          include: ["test/infra/**/*.test.ts"],
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+          sequence: { groupOrder: 2 },
+        },
       },
       {
         root,
@@ -29,7 +36,7 @@ export default defineConfig({
           testTimeout: 600_000,
           hookTimeout: 300_000,
           // whole stacks: after everything else, two at a time, as they mostly wait
-          sequence: { groupOrder: 1 },
+          sequence: { groupOrder: 3 },
           maxWorkers: 2,
         },
       },
