@@ -1,3 +1,4 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: it is source text
 import type { Mutation } from "./mutation.ts";
 
 const unit = (name: string) => [`test/unit/engine/${name}.test.ts`];

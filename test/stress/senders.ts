@@ -1,3 +1,4 @@
+import { setTimeout as pause } from "node:timers/promises";
 import { RDSDataClient } from "@aws-sdk/client-rds-data";
 import { type Kysely, Kysely as KyselyOn, PostgresDialect, type Transaction } from "kysely";
 import pg from "pg";
@@ -36,7 +37,7 @@ async function repeatedly<T>(tally: Tally, attempt: () => Promise<T>): Promise<T
       const state = sqlStateOf(error);
       if (state === undefined || !REPEATED.has(state) || n === MOST_ATTEMPTS) throw error;
       tally.add(`repeated ${state}`);
-      await new Promise((resolve) => setTimeout(resolve, 20 * Math.random()));
+      await pause(20 * Math.random());
     }
   }
 }

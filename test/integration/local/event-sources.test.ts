@@ -7,11 +7,11 @@ import { until } from "../../support/until.ts";
 
 /** Does what the messages' bodies say and prints what it saw. */
 const HANDLER = `
-  const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+  import { setTimeout as work } from "node:timers/promises";
   export const handler = async (event) => {
     const bodies = event.Records.map((record) => JSON.parse(record.body));
     console.log(JSON.stringify({ saw: bodies.map(({ id }) => id), counts: event.Records.map((r) => r.attributes.ApproximateReceiveCount), record: event.Records[0] }));
-    await wait(Math.max(0, ...bodies.map(({ ms = 0 }) => ms)));
+    await work(Math.max(0, ...bodies.map(({ ms = 0 }) => ms)));
     if (bodies.some(({ does }) => does === "throw")) throw new Error("as told");
     if (bodies.some(({ does }) => does === "hang")) await new Promise(() => {});
     if (bodies.some(({ does }) => does === "exit")) process.exit(1);

@@ -75,7 +75,8 @@ test("a sandbox started ahead takes the first invocation, loaded by then or not"
 
 test("invocations at once have sandboxes of their own; the one used last is used next", async () => {
   await using made = makeFunction(`
-    export const handler = async ({ ms }) => { await new Promise((r) => setTimeout(r, ms)); return process.pid; };
+    import { setTimeout as work } from "node:timers/promises";
+    export const handler = async ({ ms }) => { await work(ms); return process.pid; };
   `);
   const slow = made.call({ ms: 400 });
   const fast = made.call({ ms: 1 });
@@ -89,8 +90,9 @@ test("invocations at once have sandboxes of their own; the one used last is used
 
 test("an invocation that waits for a new process runs in one that becomes free before", async () => {
   await using made = makeFunction(`
-    await new Promise((resolve) => setTimeout(resolve, 1000));
-    export const handler = async ({ ms }) => { await new Promise((r) => setTimeout(r, ms)); return process.pid; };
+    import { setTimeout as work } from "node:timers/promises";
+    await work(1000);
+    export const handler = async ({ ms }) => { await work(ms); return process.pid; };
   `);
   await made.fn.warm();
   const [short, waits] = (await Promise.all([made.call({ ms: 100 }), made.call({ ms: 1 })])) as { payload: number }[];
@@ -101,7 +103,8 @@ test("an invocation that waits for a new process runs in one that becomes free b
 test("an invocation beyond the reserved concurrency is throttled", async () => {
   await using made = makeFunction(
     `
-    export const handler = () => new Promise((resolve) => setTimeout(resolve, 300));
+    import { setTimeout as work } from "node:timers/promises";
+    export const handler = () => work(300);
   `,
     { reservedConcurrency: 1 },
   );
@@ -198,7 +201,8 @@ test("stopping a function fails what it is doing", async () => {
 
 test("a frozen invocation goes on after thawing, its time limit held meanwhile; others run beside it", async () => {
   await using made = makeFunction(
-    `export const handler = async ({ ms }) => { await new Promise((r) => setTimeout(r, ms)); return process.pid; };`,
+    `import { setTimeout as work } from "node:timers/promises";
+    export const handler = async ({ ms }) => { await work(ms); return process.pid; };`,
     { timeoutSeconds: 2 },
   );
   const slow = made.call({ ms: 700 });
