@@ -47,16 +47,21 @@ export async function createFetchIndex(
 ): Promise<void> {
   const name = fetchIndexName(p, readyHash(p));
   const create = sql`create index concurrently if not exists ${sql.id(name)} on ${table(p.table)} (due_at, id) where ${readyAny(p, null)}`;
-  for (let attempt = 1; ; attempt++) {
+  let builds = 0;
+  let dead = false;
+  for (;;) {
     const state = await indexState(database, name);
     if (state?.valid) return;
-    if (state !== undefined && !state.building) await drop(database, name);
-    if (state?.building) {
+    if (state !== undefined && (state.building || !dead)) {
+      // a build's progress ends a moment before its index is valid: only who is seen idle twice has died
+      dead = !state.building;
       await alive();
       await clock.wait(1000);
       continue;
     }
-    if (attempt > 3) throw new MillraceError("INDEX_BUILD", { index: name, message: "it stays invalid" });
+    dead = false;
+    if (state !== undefined) await drop(database, name);
+    if (++builds > 3) throw new MillraceError("INDEX_BUILD", { index: name, message: "it stays invalid" });
     // a build can take longer than a call; it goes on, and is looked at until it ends
     await database.runLong(statement("index", p.name, create)).catch((cause: unknown) => {
       throw new MillraceError("INDEX_BUILD", { index: name, message: String(cause) }, { cause });
