@@ -87,9 +87,16 @@ export const mutations: readonly Mutation[] = [
   },
   {
     file: index,
-    remove: "if (state !== undefined && !state.building) await drop(database, name);",
+    remove: "if (state !== undefined) await drop(database, name);",
     tests: definitions,
     guard: "an index left invalid is dropped and built again",
+  },
+  {
+    file: index,
+    remove: "(state.building || !dead)",
+    by: "state.building",
+    tests: definitions,
+    guard: "an index whose build has just ended is not taken for one that died",
   },
   {
     file: index,

@@ -72,6 +72,24 @@ describe("the fetch index", () => {
     expect(await m.indexes()).toEqual({ [indexOf(v1)]: true });
   });
 
+  test("whose build ends between two looks is not taken for one that died", async () => {
+    await m.run(v1);
+    const oid = () => m.rows(`select oid from pg_class where relname = '${indexOf(v1)}'`);
+    const before = await oid();
+    let looks = 0;
+    const late: typeof m.owner = {
+      ...m.owner,
+      async run(statement, options) {
+        const answer = await m.owner.run(statement, options);
+        if (statement.name !== "index-state all" || ++looks > 1) return answer;
+        return { ...answer, rows: [{ valid: false, building: false }] as never };
+      },
+    };
+    await m.run(v1, { database: late });
+    expect(looks).toBe(2);
+    expect(await oid()).toEqual(before);
+  });
+
   test("of a pipeline with the longest name has a name of its own", async () => {
     const long = (last: string) => `a${"b".repeat(61)}${last}`;
     const state = (status: "active" | "checked") =>
