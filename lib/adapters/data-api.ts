@@ -118,11 +118,11 @@ function pause(classified: Classified, attempt: number): number {
 
 async function repeat<Row>(
   statement: string,
-  { patient = false }: RunOptions,
+  { patient = false, withinSeconds = ANSWER_SECONDS }: RunOptions,
   timeLeft: () => number,
   attempt: () => Promise<readonly Row[]>,
 ): Promise<Answered<Row>> {
-  const until = performance.now() + Math.min(ANSWER_SECONDS * 1000, timeLeft() - 2 * RESERVE_MS);
+  const until = performance.now() + Math.min(withinSeconds * 1000, timeLeft() - 2 * RESERVE_MS);
   let unanswered = false;
   for (let n = 0; ; n++) {
     try {

@@ -84,6 +84,7 @@ function isRefusal(cause: unknown): boolean {
 }
 
 function wasNeverSent(cause: unknown): boolean {
+  if (/did not establish a connection/i.test(String(cause))) return true;
   return ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN"].includes((cause as { code?: string }).code ?? "");
 }
 

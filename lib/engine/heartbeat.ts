@@ -48,8 +48,13 @@ export async function heartbeatOnce(registry: Registry, ports: Ports): Promise<b
 async function resend(row: HeartbeatRow, { items, events }: Ports): Promise<void> {
   const keys = JSON.parse(row.resend) as { id: string; token: string }[];
   if (keys.length === 0) return;
-  await items.send(keys.map(({ id, token }) => ({ pipeline: row.pipeline, id, token })));
-  events.emit("items.resent", { pipeline: row.pipeline, count: keys.length });
+  try {
+    await items.send(keys.map(({ id, token }) => ({ pipeline: row.pipeline, id, token })));
+    events.emit("items.resent", { pipeline: row.pipeline, count: keys.length });
+  } catch (cause) {
+    // one pipeline's queue must not cost the others their heartbeat
+    events.emit("heartbeat.failed", { error: String(cause) });
+  }
 }
 
 function report(row: HeartbeatRow, { events }: Ports): void {

@@ -13,6 +13,8 @@ export interface Answered<Row> {
 export interface RunOptions {
   /** Longest wait for one answer, in seconds. @default the adapter's */
   readonly timeoutSeconds?: number;
+  /** Longest time for all repetitions together, in seconds. @default the adapter's */
+  readonly withinSeconds?: number;
   /** Repeat lock timeouts too, until the time is up. @default false: they are thrown, so that a batch can be split */
   readonly patient?: boolean;
 }

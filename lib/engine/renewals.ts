@@ -37,7 +37,8 @@ export async function renewWhileRunning(
             pipeline,
             some.map(({ held }) => ({ id: held.id, token: held.token, left })),
           ),
-          { timeoutSeconds: seconds },
+          // the next renewal is as good as a late answer, and the end of the batch waits for this one
+          { timeoutSeconds: seconds / 2, withinSeconds: seconds },
         ),
       rowOf: ({ held }, rows) => rows.find((r) => r.id === held.id && r.token === held.token),
       settle: async (some, outcomes) => {

@@ -1,6 +1,6 @@
 /* One JSON line for everything that happens to a message: how often it was received can be read from outside. */
 
-import { createWriteStream } from "node:fs";
+import { closeSync, openSync, writeSync } from "node:fs";
 
 /** A line of `sqs.jsonl`. `count` is the message's receive count, `handle` that of one receive. */
 export interface QueueEvent {
@@ -20,9 +20,10 @@ export interface QueueLog {
 
 /** Opens the log; lines are added to what is there. */
 export function openQueueLog(file: string): QueueLog {
-  const stream = createWriteStream(file, { flags: "a" });
+  const fd = openSync(file, "a");
   return {
-    write: (event) => void stream.write(`${JSON.stringify({ at: new Date().toISOString(), ...event })}\n`),
-    close: () => new Promise((resolve) => stream.end(() => resolve())),
+    // at once: whoever has an answer of the queue finds its line in the file
+    write: (event) => void writeSync(fd, `${JSON.stringify({ at: new Date().toISOString(), ...event })}\n`),
+    close: async () => closeSync(fd),
   };
 }

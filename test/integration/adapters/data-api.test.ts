@@ -96,7 +96,9 @@ describe("repeated, although nobody knows", () => {
   });
 
   test("an answer that takes too long", async () => {
-    fault({ kind: "hang" });
+    fault({ kind: "hang", count: 2 });
+    const hopeless = connectTo().run(put, { timeoutSeconds: 0.2, withinSeconds: 0.1 });
+    await expect(hopeless).rejects.toMatchObject({ code: "DATABASE_UNANSWERED" });
     expect(await connectTo().run(put, { timeoutSeconds: 0.2 })).toEqual({ rows: [{ n: 1 }], unanswered: true });
   });
 

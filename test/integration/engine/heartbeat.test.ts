@@ -180,6 +180,26 @@ describe("one tick", () => {
     await looping;
   });
 
+  test("a queue that is missing costs nobody the heartbeat", async () => {
+    const id = await engine.thing();
+    await queueRows(engine);
+    await engine.query("update millrace.items set queued_at = now() - interval '31 s'");
+    await engine.query("update things set lock_expires_at = now() + interval '1 s' where id = $1", [id]);
+    await upkeep("sweep", 130);
+    const send = async () => {
+      throw new MillraceError("ENVIRONMENT", { variable: "ITEM_QUEUE_URLS", problem: "without a queue" });
+    };
+    ports = portsWith({ items: { send } });
+    const looping = loop();
+    await ticked();
+    expect(ports.events.of("heartbeat.failed")).toHaveLength(1);
+    expect(ports.events.of("locks.extended")).toMatchObject([{ extended: 1 }]);
+    expect(counts(ports.statements)["sweep"]).toBe(1);
+    await engine.clear();
+    await nextTick();
+    await looping;
+  });
+
   test("hints a pipeline whose row waits under an expired lock, and no other", async () => {
     await engine.thing();
     await engine.thing({ status: "active" });
