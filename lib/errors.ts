@@ -39,6 +39,10 @@ export const ERRORS = {
   MIGRATION_LOCK_LOST: { status: 500, text: "the migration lock was lost to another run; nothing more was done" },
   MIGRATION_FAILED: { status: 500, text: "migration {migration} failed: {message}" },
   COLUMN_MISSING: { status: 500, text: "{table} lacks {columns}: add them with addPipelineColumns() in a migration" },
+  COLUMN_TYPE: {
+    status: 500,
+    text: "{table}: the Data API cannot read {columns}; use another type, such as text or a number of seconds",
+  },
   INDEX_BUILD: { status: 500, text: "index {index} could not be built: {message}" },
 } as const satisfies Record<string, { readonly status: number; readonly text: string }>;
 

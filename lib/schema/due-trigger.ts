@@ -7,18 +7,33 @@ import type { SchemaDatabase } from "./migrate.ts";
 
 const NEEDED = ["id", "created_at", "last_processed_at", "due_at", "lock_expires_at", "lock_token", "lock_owner"];
 
-/** The columns of a table, checked for those that a pipeline needs. @throws COLUMN_MISSING */
+/**
+ * Types that the Data API cannot answer with: a claim reads the whole row, so one such column stops the pipeline.
+ * https://docs.aws.amazon.com/AmazonRDS/latest/AuroraUserGuide/data-api.operations.html
+ */
+const UNANSWERABLE = [
+  ...["interval", "timetz", "char", "money", "xml", "macaddr", "int8range", "daterange", "tsrange"],
+  ...["point", "line", "lseg", "box", "path", "polygon", "circle", "regclass", "regtype"],
+];
+
+/**
+ * The columns of a table, checked for those that a pipeline needs and for types that it cannot read.
+ * @throws COLUMN_MISSING, COLUMN_TYPE
+ */
 async function tableColumns(database: SchemaDatabase, name: string): Promise<readonly string[]> {
   const { rows } = await database.run(
-    statement<{ name: string }>(
+    statement<{ name: string; type: string }>(
       "columns",
       "all",
-      sql`select a.attname::text as name from pg_attribute a where a.attrelid = to_regclass(${name}) and a.attnum > 0 and not a.attisdropped`,
+      sql`select a.attname::text as name, y.typname::text as type from pg_attribute a join pg_type y on y.oid = a.atttypid where a.attrelid = to_regclass(${name}) and a.attnum > 0 and not a.attisdropped`,
     ),
   );
   const columns = rows.map((r) => r.name);
   const missing = NEEDED.filter((c) => !columns.includes(c));
   if (missing.length > 0) throw new MillraceError("COLUMN_MISSING", { table: name, columns: missing.join(", ") });
+  const unanswerable = rows.filter((r) => UNANSWERABLE.includes(r.type)).map((r) => `${r.name} (${r.type})`);
+  if (unanswerable.length > 0)
+    throw new MillraceError("COLUMN_TYPE", { table: name, columns: unanswerable.join(", ") });
   return columns;
 }
 

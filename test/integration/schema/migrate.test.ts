@@ -46,6 +46,21 @@ describe("migrations", () => {
     expect(await m.rows("select message from logs")).toEqual([{ message: "mended" }]);
   });
 
+  test("a table with a column that no claim could read: says which", async () => {
+    const odd = {
+      ...migrations,
+      "0002-odd": {
+        up: async (db: Kysely<unknown>) => {
+          await sql`alter table things add column takes interval, add column price money`.execute(db);
+        },
+      },
+    };
+    await expect(m.run(pipelines, { migrations: odd })).rejects.toMatchObject({
+      code: "COLUMN_TYPE",
+      message: expect.stringContaining("takes (interval), price (money)"),
+    });
+  });
+
   test("a table without the columns of pipelines: says which", async () => {
     const bare = {
       "0001": { up: (db: Kysely<unknown>) => db.schema.createTable("things").addColumn("id", "uuid").execute() },
