@@ -2,13 +2,12 @@ import type { Pipeline } from "../define/pipeline.ts";
 import type { Registry } from "../define/registry.ts";
 import { enqueueSql } from "../sql/enqueue.ts";
 import { type FetchRow, fetchSql } from "../sql/fetch.ts";
+import { SILENT_TICKS } from "./heartbeat.ts";
 import { sendHints, sendWakeup } from "./hint.ts";
 import type { Ports } from "./ports.ts";
 
 /** After a refused send, look again this much later. */
 const RETRY_SECONDS = 5;
-/** A heartbeater that has not been heard of for this many ticks is taken for gone. */
-const SILENT_TICKS = 2;
 /** Time that one more round of fetch and send may take. */
 const ROUND_MS = 5_000;
 
@@ -56,7 +55,7 @@ export async function fetchPipeline(
       ended = ids.length === 0;
       // also after the last rows: a heartbeater that did not see them yet may have ended meanwhile
       locked ||= !ended;
-      if (locked && !woken) woken = await ensureHeartbeater(pipeline, answer, ports);
+      if ((locked || answer.in_flight > 0) && !woken) woken = await ensureHeartbeater(pipeline, answer, ports);
       if (ended) break;
       const sent = await sendItems(pipeline, ids, token, ports);
       accepted = sent.accepted;

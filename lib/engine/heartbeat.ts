@@ -1,34 +1,42 @@
 import type { Registry } from "../define/registry.ts";
 import { type HeartbeatRow, heartbeatSql } from "../sql/heartbeat.ts";
 import { sweepSql } from "../sql/sweep.ts";
-import { sendHints } from "./hint.ts";
+import { hintBody, sendHints } from "./hint.ts";
 import type { Ports } from "./ports.ts";
 
 /** A heartbeater ticks for this long while anything is in flight; the schedule starts the next. */
 const LOOP_MS = 60_000;
 const SWEEP_SECONDS = 120;
 const SCAN_SECONDS = 3_600;
+/** A heartbeater that has not been heard of for this many ticks is taken for gone. */
+export const SILENT_TICKS = 2;
 /** One tick with its messages may take this long. */
 const ROUND_MS = 10_000;
 
 /**
  * Keeps the locks of items in flight alive, sends lost messages again, sweeps now and then. Ends when nothing is in
- * flight, or after a minute. Two at once are harmless.
+ * flight, or after a minute: then a fetch looks, once it must have been missed, and starts the next where no schedule has.
+ * Two at once are harmless.
  */
 export async function heartbeatLoop(registry: Registry, ports: Ports): Promise<void> {
-  const tick = Math.min(...registry.pipelines.map((p) => p.options.heartbeatTickSeconds)) * 1000;
+  const ticks = registry.pipelines.map((p) => p.options.heartbeatTickSeconds);
+  const tick = Math.min(...ticks) * 1000;
   const until = ports.clock.now() + LOOP_MS;
   for (;;) {
     const from = ports.clock.now();
     const inFlight = await heartbeatOnce(registry, ports);
+    if (inFlight.length === 0) return;
     const next = from + tick;
-    if (!inFlight || next >= until || ports.timeLeft() < tick + ROUND_MS) return;
+    if (next >= until || ports.timeLeft() < tick + ROUND_MS) {
+      const delaySeconds = Math.ceil(SILENT_TICKS * Math.max(...ticks)) + 1;
+      return ports.hints.send(inFlight.map((pipeline) => ({ body: hintBody({ pipeline }), delaySeconds })));
+    }
     await ports.clock.wait(Math.max(0, next - ports.clock.now()));
   }
 }
 
-/** One tick. Answers whether anything is in flight. */
-export async function heartbeatOnce(registry: Registry, ports: Ports): Promise<boolean> {
+/** One tick. Answers the pipelines that have anything in flight; all, if that is not known. */
+export async function heartbeatOnce(registry: Registry, ports: Ports): Promise<readonly string[]> {
   try {
     const { rows } = await ports.database.run(heartbeatSql(registry), { patient: true, timeoutSeconds: 20 });
     for (const row of rows) await resend(row, ports);
@@ -38,10 +46,10 @@ export async function heartbeatOnce(registry: Registry, ports: Ports): Promise<b
       rows.filter((r) => r.takeable).map((r) => r.pipeline),
     );
     await sweepIfDue(registry, rows[0], ports);
-    return rows.some((r) => r.in_flight > 0);
+    return rows.filter((r) => r.in_flight > 0).map((r) => r.pipeline);
   } catch (cause) {
     ports.events.emit("heartbeat.failed", { error: String(cause) });
-    return true;
+    return registry.pipelines.map((p) => p.name);
   }
 }
 

@@ -21,6 +21,8 @@ export interface FetchRow {
   readonly queued: number;
   /** Seconds until the next row is due, if a wake-up must be sent for it; null = none needed. */
   readonly wake_in: number | null;
+  /** Items that were in flight before this fetch. */
+  readonly in_flight: number;
   /** Seconds since the last heartbeat that found anything in flight, so that others follow; null = never. */
   readonly beat_age: number | null;
 }
@@ -113,7 +115,7 @@ select case when not exists (select 1 from p) then case when exists (select 1 fr
   coalesce((select json_agg(r.id) from (select id from taken union all select id from again) r), '[]')::text as ids,
   coalesce((select json_agg(json_build_object('id', k.id, 'attempts', k.attempts, 'dead', k.back_off and k.dead)) from judged k where k.lost), '[]')::text as lost,
   (select count(*) from picked where expired)::int as expired, (select count(*) from marked)::int as queued,
-  (select wake_in from armed) as wake_in,
+  (select wake_in from armed) as wake_in, (select count(*) from flight)::int as in_flight,
   (select extract(epoch from now() - u.done_at)::float8 from millrace.upkeep u where u.task = 'heartbeat') as beat_age`,
   );
 }

@@ -75,13 +75,14 @@ describe("the loop", () => {
     ]);
   });
 
-  test("lasts a minute; the schedule starts the next", async () => {
+  test("lasts a minute; then a fetch looks where no schedule has started the next", async () => {
     await engine.thing();
     await queueRows(engine);
     const looping = loop();
     for (let n = 0; n < 5; n++) await nextTick();
     await looping;
     expect(beats()).toBe(6);
+    expect(ports.hinted).toEqual([{ pipeline: "things", delaySeconds: 21 }]);
   });
 
   test("keeps the pace when a tick takes its time", async () => {

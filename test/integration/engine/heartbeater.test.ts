@@ -15,14 +15,14 @@ const fetchThings = (ports: TestPorts) => fetchPipeline(engine.registry, "things
 
 test("a heartbeater that found nothing in flight has ended: the next fetch of rows starts one", async () => {
   const ports = testPorts(engine);
-  expect(await heartbeatOnce(engine.registry, ports)).toBe(false);
+  expect(await heartbeatOnce(engine.registry, ports)).toEqual([]);
   await fetchThings(ports);
   expect(ports.woken).toBe(0);
   await engine.thing();
   await fetchThings(ports);
   expect(ports.woken).toBe(1);
 
-  expect(await heartbeatOnce(engine.registry, ports)).toBe(true);
+  expect(await heartbeatOnce(engine.registry, ports)).toEqual(["things"]);
   await engine.thing();
   await fetchThings(ports);
   expect(ports.sent.length).toBe(2);
@@ -46,4 +46,22 @@ test("a heartbeater that ends while rows are being fetched, not having seen them
   await engine.thing();
   await fetchThings(ports);
   expect(ports.woken).toBe(1);
+});
+
+test("a fetch that finds no rows replaces a heartbeater that is gone while anything is in flight", async () => {
+  const silent = () => engine.query("update millrace.upkeep set done_at = now() - interval '21 s'");
+  await engine.thing();
+  await fetchThings(testPorts(engine));
+  await heartbeatOnce(engine.registry, testPorts(engine));
+  const alive = testPorts(engine);
+  await fetchThings(alive);
+  expect(alive.woken).toBe(0);
+  await silent();
+  const gone = testPorts(engine);
+  await fetchThings(gone);
+  expect(gone.woken).toBe(1);
+  await engine.query("update millrace.items set finished_at = now()");
+  const idle = testPorts(engine);
+  await fetchThings(idle);
+  expect(idle.woken).toBe(0);
 });

@@ -26,7 +26,7 @@ const all = registry<unknown>([
 ]);
 
 /** What a fetch hears where nothing is due. */
-const EMPTY = { why: "empty", ids: "[]", lost: "[]", expired: 0, queued: 0, wake_in: null, beat_age: 1 };
+const EMPTY = { why: "empty", ids: "[]", lost: "[]", expired: 0, queued: 0, wake_in: null, in_flight: 0, beat_age: 1 };
 
 let clock: DrivenClock;
 let ports: TestPorts;

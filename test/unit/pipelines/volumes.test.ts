@@ -89,6 +89,6 @@ test("a row is in one state at most, and an active one in none", () => {
 });
 
 test("the registry lists volumes, which gives up after five attempts", () => {
-  expect(pipelines.pipelines.map(({ name }) => name)).toEqual(["volumes"]);
+  expect(pipelines.pipelines.map(({ name }) => name)).toContain("volumes");
   expect(volumes.options.maxAttempts).toBe(5);
 });
