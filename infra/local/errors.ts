@@ -27,6 +27,7 @@ export const LOCAL_ERRORS = {
   NOT_IN_TEMPLATE: "The template has no {what}; the local stack needs one.",
   ROLE_LACKS_PERMISSION: "{role} may not {action} on {resource}; AWS would refuse {what}. Grant it in infra/aws.",
   TRIGGER_FAILED: "Trigger {id}: its function {functionName} failed: {error}. Its log is {logFile}.",
+  STATE_FOLDER: "The state folder {dir} cannot be made: {problem}. Give another with --state-dir.",
   NOT_FOUND: "There is no {what} named {name}; there are: {known}.",
   BAD_REQUEST: "{field}: {problem}.",
   VOLUME_NOT_ACTIVE: "Volume {id} is still {status} after {seconds} s. The logs are in {logs}.",

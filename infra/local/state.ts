@@ -1,7 +1,7 @@
 /* The state folder of a stack: who runs in it, and how to reach what runs. */
 
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { LocalError } from "./errors.ts";
 import { ProcessTable, processStart } from "./process-table.ts";
 
@@ -43,10 +43,10 @@ export class StateFolder {
 
   /**
    * Takes the folder, made if need be, and ends what a killed stack left running in it.
-   * Throws ALREADY_RUNNING when a stack that lives has it.
+   * Throws ALREADY_RUNNING when a stack that lives has it, STATE_FOLDER when it cannot be made.
    */
   static async take(dir: string): Promise<StateFolder> {
-    mkdirSync(join(dir, "logs"), { recursive: true });
+    makeFolder(join(dir, "logs"));
     const state = new StateFolder(dir);
     const me = JSON.stringify({ pid: process.pid, start: processStart(process.pid) });
     try {
@@ -120,5 +120,16 @@ export function owned(dir: string): boolean {
     return (JSON.parse(readFileSync(join(dir, "runner.json"), "utf8")) as { pid: number }).pid === process.pid;
   } catch {
     return false;
+  }
+}
+
+/** Level by level: a recursive mkdir never returns below a folder that can hold none, such as /proc. */
+function makeFolder(dir: string): void {
+  const missing: string[] = [];
+  for (let level = dir; !existsSync(level); level = dirname(level)) missing.unshift(level);
+  try {
+    for (const level of missing) mkdirSync(level);
+  } catch (error) {
+    throw new LocalError("STATE_FOLDER", { dir, problem: (error as Error).message });
   }
 }

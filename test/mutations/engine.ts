@@ -305,9 +305,15 @@ const fetch: readonly Mutation[] = [
 const upkeep: readonly Mutation[] = [
   {
     file: "lib/engine/heartbeat.ts",
-    remove: "!inFlight || ",
+    remove: "    if (inFlight.length === 0) return;\n",
     tests: real("heartbeat"),
     guard: "the loop ends when nothing is in flight",
+  },
+  {
+    file: "lib/engine/fetch.ts",
+    remove: " || answer.in_flight > 0",
+    tests: real("heartbeater"),
+    guard: "a heartbeater that is gone is replaced while anything is in flight",
   },
   {
     file: "lib/engine/heartbeat.ts",
