@@ -20,6 +20,7 @@ import {
   type TransactionSettings,
 } from "kysely";
 import { DataApiDialect } from "kysely-data-api";
+import { isUuid } from "../engine/item.ts";
 import { MillraceError } from "../errors.ts";
 
 /** The five calls of a Data API client that the dialect makes. */
@@ -59,12 +60,10 @@ class LocklessAdapter extends PostgresAdapter {
   override async releaseMigrationLock(): Promise<void> {}
 }
 
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
-
 class MendedCompiler extends PostgresQueryCompiler {
   protected override appendValue(value: unknown): void {
     // The service types every string as text, and `uuid = text` is no operator; a literal takes the column's type.
-    if (typeof value === "string" && UUID.test(value)) {
+    if (isUuid(value)) {
       this.appendImmediateValue(value);
       return;
     }

@@ -12,7 +12,7 @@ export interface PipelineColumns {
   lock_owner: Generated<string | null>;
 }
 
-/** Columns that only the engine writes. */
+/** Columns that every table of a pipeline needs, and that only the engine writes. */
 export const ENGINE_COLUMNS = [
   "id",
   "created_at",

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Database } from "../engine/ports.ts";
-import { int, type Sql, table } from "../sql/parts.ts";
+import { int, type Sql, table, uuid } from "../sql/parts.ts";
 import { statement } from "../sql/statement.ts";
 
 export interface Backfill {
@@ -26,7 +26,7 @@ export async function backfill(database: Database, job: Backfill): Promise<numbe
         "backfill",
         "all",
         sql`with
-seen as materialized (select t.id from ${table(job.table)} t where t.id > cast(cast(${after} as text) as uuid) and (${job.where}) order by t.id limit ${int(size)}),
+seen as materialized (select t.id from ${table(job.table)} t where t.id > ${uuid(after)} and (${job.where}) order by t.id limit ${int(size)}),
 held as materialized (select s.id from (select id from seen order by id) s cross join lateral (
   select 1 from ${table(job.table)} t where t.id = s.id and (${job.where}) for no key update) l),
 upd as (update ${table(job.table)} t set ${job.set} from held h where t.id = h.id returning t.id)

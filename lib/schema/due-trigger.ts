@@ -1,11 +1,12 @@
 import { sql } from "kysely";
+import { ENGINE_COLUMNS } from "../define/columns.ts";
 import type { Registry } from "../define/registry.ts";
 import { MillraceError } from "../errors.ts";
 import { table, text } from "../sql/parts.ts";
 import { statement } from "../sql/statement.ts";
 import type { SchemaDatabase } from "./migrate.ts";
 
-const NEEDED = ["id", "created_at", "last_processed_at", "due_at", "lock_expires_at", "lock_token", "lock_owner"];
+const ENGINE: readonly string[] = ENGINE_COLUMNS;
 
 /**
  * Types that the Data API cannot answer with: a claim reads the whole row, so one such column stops the pipeline.
@@ -29,7 +30,7 @@ async function tableColumns(database: SchemaDatabase, name: string): Promise<rea
     ),
   );
   const columns = rows.map((r) => r.name);
-  const missing = NEEDED.filter((c) => !columns.includes(c));
+  const missing = ENGINE.filter((c) => !columns.includes(c));
   if (missing.length > 0) throw new MillraceError("COLUMN_MISSING", { table: name, columns: missing.join(", ") });
   const unanswerable = rows.filter((r) => UNANSWERABLE.includes(r.type)).map((r) => `${r.name} (${r.type})`);
   if (unanswerable.length > 0)
@@ -43,7 +44,7 @@ async function tableColumns(database: SchemaDatabase, name: string): Promise<rea
  */
 export async function createDueTrigger(database: SchemaDatabase, registry: Registry, name: string): Promise<void> {
   const columns = await tableColumns(database, name);
-  const watched = registry.readyNames(name).filter((c) => columns.includes(c) && !NEEDED.includes(c));
+  const watched = registry.readyNames(name).filter((c) => columns.includes(c) && !ENGINE.includes(c));
   const list = (row: string) => sql.join(watched.map((c) => sql.ref(`${row}.${c}`)));
   const trigger = sql.id("millrace_due");
   if (watched.length === 0) {

@@ -79,9 +79,7 @@ async function runMigrations(
 function fenced(lock: MigrationLock, migrations: Readonly<Record<string, Migration>>): Record<string, Migration> {
   const guard = async (db: Kysely<unknown>) => {
     const { rows } =
-      await sql`select 1 from millrace.migration_lock l where l.token = cast(cast(${lock.token} as text) as uuid) for update`.execute(
-        db,
-      );
+      await sql`select 1 from millrace.migration_lock l where l.token = ${uuid(lock.token)} for update`.execute(db);
     if (rows.length === 0) throw new MillraceError("MIGRATION_LOCK_LOST");
   };
   return Object.fromEntries(

@@ -1,6 +1,7 @@
 import { type SelectQueryBuilder, sql } from "kysely";
 import { isUuid } from "../engine/item.ts";
 import { MillraceError } from "../errors.ts";
+import { uuid } from "../sql/parts.ts";
 
 /** A page of a list, and where the next one begins; null = this was the last. */
 export interface Page<Row> {
@@ -57,7 +58,7 @@ export async function paginate<DB, TB extends keyof DB, Row>(
   if (options.cursor !== undefined) {
     const from = decode(options.cursor);
     const time = sql`cast(cast(${from.at} as text) as timestamptz)`;
-    const key = sql`cast(cast(${from.id} as text) as uuid)`;
+    const key = uuid(from.id);
     const [past, bound, after] = direction === "asc" ? [sql`>`, sql`>=`, sql`<`] : [sql`<`, sql`<=`, sql`>`];
     page = page.where(
       sql<boolean>`${at} ${bound} ${time} and (${at} ${past} ${time} or (${at} = ${time} and ${id} ${after} ${key}))`,

@@ -52,8 +52,8 @@ export const mutations: readonly Mutation[] = [
   },
   {
     file: dialect,
-    remove: 'typeof value === "string" && UUID.test(value)',
-    by: 'typeof value === "string" && UUID.test(value) && value === ""',
+    remove: "if (isUuid(value)) {",
+    by: 'if (isUuid(value) && value === "") {',
     tests: values,
     guard: "uuid-shaped strings fit uuid columns",
   },
