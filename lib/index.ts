@@ -5,13 +5,23 @@ export { powertoolsEvents, type RecordedEvents, recordedEvents } from "./adapter
 export { lambdaHeartbeater } from "./adapters/lambda.ts";
 export { sqsHintQueue, sqsItemQueue } from "./adapters/sqs.ts";
 export { CONNECTION_BUDGET, type ConnectionUser, checkConnectionBudget } from "./define/budget.ts";
-export { type Answer, type Changes, type Due, type NewRow, NOW, type Now, type Patch } from "./define/changes.ts";
+export {
+  type Answer,
+  type Changes,
+  type Due,
+  type NewRow,
+  NOW,
+  type Now,
+  type Patch,
+  type RowRequest,
+} from "./define/changes.ts";
 export type { Intent, IntentPatch, PipelineColumns, PipelineTable } from "./define/columns.ts";
+export type { ChildrenOptions, LockOf, Locks, PickOptions, RelatedChange } from "./define/locks.ts";
 export type { Manifest, PipelineManifest } from "./define/manifest.ts";
 export { type Backoff, PIPELINE_DEFAULTS, type PipelineOptions } from "./define/options.ts";
-export { type OnTable, type Pipeline, pipelinesFor, type TypedPipeline } from "./define/pipeline.ts";
+export { type OnTable, type Pipeline, pipelinesFor, type TableOptions, type TypedPipeline } from "./define/pipeline.ts";
 export { type Registry, registry } from "./define/registry.ts";
-export type { Answers, Claimed, ReadDb, Ready, Snapshot, State, StateSpec } from "./define/state.ts";
+export type { Answers, Claimed, Loaded, ReadDb, Ready, Snapshot, State, StateSpec } from "./define/state.ts";
 export type { EventName, EventPayloads, Events } from "./engine/events.ts";
 export { fetchPipeline } from "./engine/fetch.ts";
 export { heartbeatLoop } from "./engine/heartbeat.ts";

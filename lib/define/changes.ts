@@ -1,5 +1,6 @@
 import type { Insertable, Updateable } from "kysely";
-import type { ENGINE_COLUMNS, PipelineTable } from "./columns.ts";
+import type { ENGINE_COLUMNS, IntentPatch, PipelineTable } from "./columns.ts";
+import type { RelatedChanges } from "./locks.ts";
 
 /** Stands for the instant of the statement that writes it: everything one apply writes with NOW is the same instant. */
 export const NOW: unique symbol = Symbol.for("millrace.now");
@@ -20,9 +21,19 @@ export type NewRow<DB, T extends keyof DB> = {
 /** When the next pass is wanted: in so many seconds, at once, or never. */
 export type Due = number | "now" | null;
 
-/** What a pass wants written, all in one statement or not at all. */
-export interface Changes<DB, Main extends PipelineTable<DB>> {
+/** What is wanted of a row that nobody needs to hold. */
+export interface RowRequest<DB, T extends keyof DB> {
+  readonly id: string;
+  readonly set?: IntentPatch<DB, T>;
+}
+
+/** What a pass wants written, all in one statement or not at all. `L`: the related locks of the state. */
+export interface Changes<DB, Main extends PipelineTable<DB>, L = unknown> {
   readonly set?: Patch<DB, Main>;
+  /** Changes of related rows, by the name of their lock; a row that is not named is unlocked as it is. */
+  readonly related?: [keyof L] extends [never] ? never : { readonly [K in keyof L]?: RelatedChanges<DB, L[K]> };
+  /** Wishes for rows of any pipeline, held or not: stored in their intent columns, and the rows are due at once. */
+  readonly request?: { readonly [T in PipelineTable<DB>]?: readonly RowRequest<DB, T>[] };
   /** New rows, by table. */
   readonly insert?: { readonly [T in keyof DB & string]?: readonly NewRow<DB, T>[] };
   /** Deletes the row itself. */
@@ -35,6 +46,6 @@ export interface Changes<DB, Main extends PipelineTable<DB>> {
 }
 
 /** What `process` answers: control flow as data. */
-export type Answer<DB, Main extends PipelineTable<DB>> =
-  | { readonly kind: "apply"; readonly changes: Changes<DB, Main> }
+export type Answer<DB, Main extends PipelineTable<DB>, L = unknown> =
+  | { readonly kind: "apply"; readonly changes: Changes<DB, Main, L> }
   | { readonly kind: "retry"; readonly reason: string };

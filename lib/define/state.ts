@@ -1,6 +1,7 @@
 import type { Expression, ExpressionBuilder, Kysely, Selectable, SqlBool } from "kysely";
 import type { Answer, Changes } from "./changes.ts";
 import type { PipelineTable } from "./columns.ts";
+import type { RelatedRows } from "./locks.ts";
 
 export type Ready<DB, T extends keyof DB> = (eb: ExpressionBuilder<DB, T>) => Expression<SqlBool>;
 
@@ -14,8 +15,14 @@ export interface Claimed<DB, Main extends PipelineTable<DB>> {
   readonly now: Date;
 }
 
+/** The row with its related rows, all locked. */
+export interface Loaded<DB, Main extends PipelineTable<DB>, L> extends Claimed<DB, Main> {
+  /** The related rows, by the name of their lock. */
+  readonly related: { readonly [K in keyof L]: RelatedRows<DB, L[K]> };
+}
+
 /** What `process` sees: plain data, no database. */
-export interface Snapshot<DB, Main extends PipelineTable<DB>, X> extends Claimed<DB, Main> {
+export interface Snapshot<DB, Main extends PipelineTable<DB>, L, X> extends Loaded<DB, Main, L> {
   /** What `load` returned. */
   readonly extra: X;
   /** 1 for the first attempt since the last accepted apply. */
@@ -29,14 +36,17 @@ export interface Snapshot<DB, Main extends PipelineTable<DB>, X> extends Claimed
   readonly signal: AbortSignal;
 }
 
-export interface Answers<DB, Main extends PipelineTable<DB>> {
-  /** Write these changes, if the row is still ours. */
-  readonly apply: (changes: Changes<DB, Main>) => Answer<DB, Main>;
+export interface Answers<DB, Main extends PipelineTable<DB>, L> {
+  /** Write these changes, if the row and its related rows are still ours. */
+  readonly apply: (changes: Changes<DB, Main, L>) => Answer<DB, Main, L>;
   /** Not now: give the row back and look again soon (0.5, 1, 2, then every 5 s). Does not count as an attempt. */
-  readonly retry: (reason: string) => Answer<DB, Main>;
+  readonly retry: (reason: string) => Answer<DB, Main, L>;
 }
 
-export interface StateSpec<DB, Main extends PipelineTable<DB>, S, X> {
+/** The locks as a pass sees them: with `decide`, which answers names `N`, each may be missing. */
+export type Needed<L, N> = undefined extends N ? L : { readonly [K in keyof L]?: L[K] };
+
+export interface StateSpec<DB, Main extends PipelineTable<DB>, S, L, X, N = undefined> {
   /**
    * Which rows are in this state. States of one table must not overlap. Becomes an index predicate: it may not call
    * functions that change with time.
@@ -44,21 +54,32 @@ export interface StateSpec<DB, Main extends PipelineTable<DB>, S, X> {
   readonly ready: Ready<DB, Main>;
   /** Seconds between two passes over a row that stays in this state, ±10 %. @default 15 */
   readonly everySeconds?: number;
-  /** Reads what `process` needs beside the row. */
-  readonly load?: (db: ReadDb<DB>, claimed: Claimed<DB, Main>) => Promise<X>;
+  /**
+   * Rows of other tables that a pass needs: all of them are locked before the row is read for `process`, or none, and
+   * then the row comes again soon with its owner kept. @default none
+   */
+  readonly locks?: L;
+  /** Names those of `locks` that this pass needs, by a cheap look that only reads; none: `[]`. @default all */
+  readonly decide?: (db: ReadDb<DB>, claimed: Claimed<DB, Main>) => Promise<N>;
+  /** Reads what `process` needs beside the rows that are locked. */
+  readonly load?: (db: ReadDb<DB>, loaded: Loaded<DB, Main, Needed<L, N>>) => Promise<X>;
   /** The work. No database in scope; side effects at providers carry `key`. */
   readonly process: (
-    snapshot: Snapshot<DB, Main, X> & Answers<DB, Main>,
+    snapshot: Snapshot<DB, Main, Needed<L, N>, X> & Answers<DB, Main, Needed<L, N>>,
     services: S,
-  ) => Promise<Answer<DB, Main>> | Answer<DB, Main>;
+  ) => Promise<Answer<DB, Main, Needed<L, N>>> | Answer<DB, Main, Needed<L, N>>;
   /** Undoes side effects after the apply was definitely lost to another holder. Never called for an unknown outcome. */
-  readonly onStale?: (snapshot: Snapshot<DB, Main, X>, changes: Changes<DB, Main>, services: S) => Promise<void>;
+  readonly onStale?: (
+    snapshot: Snapshot<DB, Main, Needed<L, N>, X>,
+    changes: Changes<DB, Main, Needed<L, N>>,
+    services: S,
+  ) => Promise<void>;
   /** Names what may be left behind when an apply is lost and nothing undoes it; logged at error level. */
-  readonly orphan?: (changes: Changes<DB, Main>) => string | undefined;
+  readonly orphan?: (changes: Changes<DB, Main, Needed<L, N>>) => string | undefined;
 }
 
-export interface State<DB, Main extends PipelineTable<DB>, S, X> {
-  readonly spec: StateSpec<DB, Main, S, X>;
+export interface State<DB, Main extends PipelineTable<DB>, S, L, X, N = undefined> {
+  readonly spec: StateSpec<DB, Main, S, L, X, N>;
   /** Runs `process` on plain data; what unit tests call. */
-  process(snapshot: Snapshot<DB, Main, X>, services: S): Promise<Answer<DB, Main>>;
+  process(snapshot: Snapshot<DB, Main, Needed<L, N>, X>, services: S): Promise<Answer<DB, Main, Needed<L, N>>>;
 }
