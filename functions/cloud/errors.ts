@@ -1,6 +1,5 @@
 /** What can go wrong with the provider. `{name}` is filled in from the details; each text says what to do. */
 export const CLOUD_ERRORS = {
-  CLOUD_UNAVAILABLE: "CLOUD={cloud} is not built yet. Set CLOUD=local; it needs the local stack (npm start).",
   CLOUD_SETTING: "{name} is {value}. Set it to {wanted}.",
   CLOUD_UNREACHABLE:
     "{op}: no answer from the cloud at {url} ({reason}). See whether it runs; the call may be repeated.",

@@ -104,7 +104,7 @@ setsid -w sh -c '
   exec "$@"
 ' "$dir" ${command.map(quoted).join(" ")}
 code=$?
-kill -KILL -- "-$(cat "$dir/group")" 2> /dev/null
+kill -s KILL -- "-$(cat "$dir/group")" 2> /dev/null
 finish "$code"
 `;
 }
@@ -133,15 +133,18 @@ tail -c +${from + 1} "$dir/output" | head -c ${bytes} | base64 -w 0
 `;
 }
 
-/** SIGTERM for the whole group now, SIGKILL after the grace. The marker reaches a command that has no group yet. */
+/**
+ * SIGTERM for the whole group now, SIGKILL after the grace. The marker reaches a command that has no group yet.
+ * `-s`, as dash takes no `--` after `-TERM`.
+ */
 export function stopScript(folder: string, graceSeconds: number): string {
   return `dir=${quoted(folder)}
 [ -d "$dir" ] && [ ! -e "$dir/exit" ] || exit 0
 : > "$dir/stop"
 [ -e "$dir/group" ] || exit 0
 group=$(cat "$dir/group")
-kill -TERM -- "-$group" 2> /dev/null
-setsid sh -c 'sleep "$1"; [ -e "$0/exit" ] || kill -KILL -- "-$2"' "$dir" ${graceSeconds} "$group" > /dev/null 2>&1 < /dev/null &
+kill -s TERM -- "-$group" 2> /dev/null
+setsid sh -c 'sleep "$1"; [ ! -d "$0" ] || [ -e "$0/exit" ] || kill -s KILL -- "-$2"' "$dir" ${graceSeconds} "$group" > /dev/null 2>&1 < /dev/null &
 `;
 }
 

@@ -71,7 +71,7 @@ test("something else behind the URL is not taken for the cloud", async () => {
 });
 
 test.each([
-  [{ CLOUD: "ec2" }, "CLOUD_UNAVAILABLE", "CLOUD=local"],
+  [{ CLOUD: "ec2" }, "CLOUD_SETTING", "EC2_AVAILABILITY_ZONE"],
   [{}, "CLOUD_SETTING", "CLOUD is not set"],
   [{ CLOUD: "azure" }, "CLOUD_SETTING", '"azure"'],
   [{ CLOUD: "local" }, "CLOUD_SETTING", "MILLRACE_CLOUD_URL"],
@@ -85,5 +85,5 @@ test("every text of the catalogue is its own, and says what to do", () => {
   const texts = Object.values(CLOUD_ERRORS);
   expect(new Set(texts).size).toBe(texts.length);
   for (const text of texts) expect(text).toMatch(/Set|See|Mend|may be repeated/i);
-  expect(new CloudError("CLOUD_UNAVAILABLE", { cloud: "ec2" }).name).toBe("CloudError");
+  expect(new CloudError("CLOUD_SETTING", { name: "CLOUD" }).name).toBe("CloudError");
 });
