@@ -59,7 +59,11 @@ export async function dueCases(engine: Engine): Promise<readonly Case[]> {
 
 function fetchCase({ registry }: Engine, name: string, most: number): Case {
   const token = crypto.randomUUID();
-  return { name, most, statement: fetchSql(registry.get("things"), { token, accepted: [], scheduled: false }) };
+  return {
+    name,
+    most,
+    statement: fetchSql(scopeOf(registry, registry.get("things")), { token, accepted: [], scheduled: false }),
+  };
 }
 
 /** So many rows in flight, some just sent, some queued, the rest being processed. */
@@ -85,7 +89,7 @@ export async function busyCases(engine: Engine): Promise<readonly Case[]> {
       ["enqueue", enqueueSql(p, locked.slice(0, n), [], 1)],
       ["claim", claimSql(p, keys, "bench", { alone: false, skipLocked: true })],
       ["renew", renewSql(p, mine)],
-      ["apply", applySql(scope, items, [{ table: "logs", columns: ["thing_id", "message"], rows: logs }])],
+      ["apply", applySql(scope, items, { inserts: [{ table: "logs", columns: ["thing_id", "message"], rows: logs }] })],
       ["reset", resetSql(scope, mine)],
       ["fail", failSql(scope, mine)],
       ["release", releaseSql(scope, mine)],

@@ -2,7 +2,8 @@ import { type Changes, type Due, NOW } from "../define/changes.ts";
 import { ENGINE_COLUMNS } from "../define/columns.ts";
 import type { Pipeline, StateDefinition } from "../define/pipeline.ts";
 import { MillraceError } from "../errors.ts";
-import type { ApplyItem, InsertGroup } from "../sql/apply.ts";
+import type { ApplyItem } from "../sql/apply.ts";
+import type { InsertGroup } from "../sql/insert.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: the engine knows no schema
 export type AnyChanges = Changes<any, any>;
@@ -12,6 +13,8 @@ interface Holder {
   readonly token: string;
   readonly seen: string | null;
   readonly state: StateDefinition;
+  /** The related rows that the pass has locked, by lock. */
+  readonly related?: Readonly<Record<string, unknown>>;
 }
 
 /** Passes over rows that were inserted together drift apart, or they come due together for ever. */
@@ -34,6 +37,9 @@ export function toApplyItem(pipeline: Pipeline, holder: Holder, changes: AnyChan
     due: changes.due === undefined ? every : dueSeconds(pipeline, changes.due),
     due_by_default: changes.due === undefined,
     seen: holder.seen,
+    complete: Object.keys(holder.related ?? {})
+      .filter((name) => holder.state.locks[name]?.kind === "children")
+      .map((name) => `${holder.state.name}.${name}`),
   };
 }
 
@@ -69,7 +75,8 @@ export function toInsertGroups(
   return [...groups.values()].sort((a, b) => (a.table < b.table ? -1 : 1));
 }
 
-function split(row: Readonly<Record<string, unknown>>): { values: Record<string, unknown>; nows: string[] } {
+/** What travels as values, and the columns that get the statement's instant. @throws VALUE_UNSUPPORTED */
+export function split(row: Readonly<Record<string, unknown>>): { values: Record<string, unknown>; nows: string[] } {
   const values: Record<string, unknown> = {};
   const nows: string[] = [];
   for (const [column, value] of Object.entries(row)) {

@@ -4,6 +4,7 @@ import { type ClaimKey, type ClaimRow, claimSql } from "../sql/claim.ts";
 import { inBatch, isLockTimeout } from "./batches.ts";
 import { sendHints } from "./hint.ts";
 import type { Item } from "./item.ts";
+import type { Related } from "./lock-related.ts";
 import type { Ports } from "./ports.ts";
 
 /** A row in our hands: what was read of it at the claim. */
@@ -19,6 +20,8 @@ export interface Held {
   readonly appliedToken: string | null;
   readonly now: Date;
   readonly row: Readonly<Record<string, unknown>>;
+  /** Rows of other tables that are locked for this pass; only where its state locks any. */
+  readonly related?: Related;
 }
 
 export interface ClaimedBatch {
@@ -91,8 +94,11 @@ export async function claimItems(
 
 const keyOf = ({ id, token, next }: ClaimKey): ClaimKey => ({ id, token, next });
 
+/** The row's own columns of an answer. */
+export const rowOf = <R extends object>(answer: R): Readonly<Record<string, unknown>> =>
+  Object.fromEntries(Object.entries(answer).filter(([column]) => !column.startsWith("millrace_")));
+
 function heldOf(pipeline: Pipeline, answer: Answer, { events }: Ports): Held {
-  const row = Object.fromEntries(Object.entries(answer).filter(([column]) => !column.startsWith("millrace_")));
   const state = pipeline.states.find((s) => s.name === answer.millrace_state) ?? null;
   if (answer.millrace_attempts === null)
     throw new MillraceError("STATEMENT_FAILED", { statement: "claim", message: "no item" });
@@ -104,7 +110,7 @@ function heldOf(pipeline: Pipeline, answer: Answer, { events }: Ports): Held {
     attempt: answer.millrace_attempts,
     appliedToken: answer.millrace_applied_token,
     now: answer.millrace_now,
-    row,
+    row: rowOf(answer),
   };
   if (state !== null)
     events.emit("item.claimed", {

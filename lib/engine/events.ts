@@ -10,6 +10,8 @@ export interface EventPayloads {
   "item.already": { pipeline: string; id: string; token: string; phase: string };
   "item.stale": { pipeline: string; id: string; token: string; phase: string; orphan?: string };
   "item.unknown": { pipeline: string; id: string; token: string; phase: string; orphan?: string };
+  /** Related rows were not to be had (`lock`) or lost (`apply`); the row comes again soon. */
+  "item.contention": { pipeline: string; id: string; token: string; phase: string; missing: string };
   "item.retried": { pipeline: string; id: string; token: string; attempt: number; reason: string };
   "item.failed": {
     pipeline: string;

@@ -2,6 +2,7 @@ import type { Pipeline } from "../define/pipeline.ts";
 import type { Registry } from "../define/registry.ts";
 import { enqueueSql } from "../sql/enqueue.ts";
 import { type FetchRow, fetchSql } from "../sql/fetch.ts";
+import { type Scope, scopeOf } from "../sql/parts.ts";
 import { SILENT_TICKS } from "./heartbeat.ts";
 import { sendHints, sendWakeup } from "./hint.ts";
 import type { Ports } from "./ports.ts";
@@ -35,6 +36,7 @@ export async function fetchPipeline(
   { scheduled = false }: { readonly scheduled?: boolean } = {},
 ): Promise<FetchRun> {
   const pipeline = registry.get(name);
+  const scope = scopeOf(registry, pipeline);
   let accepted: readonly Key[] = [];
   let locked = false;
   let woken = false;
@@ -44,7 +46,7 @@ export async function fetchPipeline(
   try {
     while (ports.timeLeft() > ROUND_MS) {
       const token = crypto.randomUUID();
-      const answer = await fetchUntilNotBusy(pipeline, { token, accepted, scheduled: again }, ports);
+      const answer = await fetchUntilNotBusy(scope, { token, accepted, scheduled: again }, ports);
       accepted = [];
       again = false;
       busy = answer === undefined;
@@ -82,12 +84,12 @@ export async function fetchPipeline(
  * time was up first.
  */
 async function fetchUntilNotBusy(
-  pipeline: Pipeline,
+  scope: Scope,
   parameters: Parameters<typeof fetchSql>[1],
   { database, clock, random, timeLeft }: Ports,
 ): Promise<FetchRow | undefined> {
   for (;;) {
-    const { rows } = await database.run(fetchSql(pipeline, parameters), { patient: true });
+    const { rows } = await database.run(fetchSql(scope, parameters), { patient: true });
     const answer = rows[0];
     if (answer?.why !== "busy") return answer;
     if (timeLeft() < ROUND_MS) return undefined;

@@ -1,16 +1,16 @@
 import type { Pipeline } from "../define/pipeline.ts";
 import type { Registry } from "../define/registry.ts";
-import { type ApplyItem, type ApplyRow, applySql } from "../sql/apply.ts";
 import { type EndRow, failSql, releaseSql, resetSql } from "../sql/end.ts";
-import { type Scope, scopeOf } from "../sql/parts.ts";
+import { scopeOf } from "../sql/parts.ts";
 import type { Statement } from "../sql/statement.ts";
-import { inBatch, isDataError, type Outcome } from "./batches.ts";
-import { type AnyChanges, toApplyItem, toInsertGroups } from "./changes.ts";
+import { type FinishContext, newAfter, note, sendAfter } from "./after.ts";
+import { inBatch } from "./batches.ts";
+import { toApplyItem, toInsertGroups } from "./changes.ts";
 import type { Held } from "./claim.ts";
-import { sendHints, sendWakeup } from "./hint.ts";
-import { lostApply } from "./lost-apply.ts";
+import { type Apply, applyAll, type Refused } from "./finish-apply.ts";
 import type { Ports } from "./ports.ts";
 import type { Ending } from "./process.ts";
+import { checkRelated } from "./related-changes.ts";
 import { keptText, reportEnd, textOf } from "./report-end.ts";
 
 /** A held row and what its pass came to. */
@@ -18,20 +18,6 @@ export interface Finished {
   readonly held: Held;
   readonly ending: Ending;
   readonly ms: number;
-}
-
-interface Apply extends Finished {
-  readonly item: ApplyItem;
-  readonly changes: AnyChanges;
-  readonly snapshot: unknown;
-}
-
-interface Context {
-  readonly registry: Registry;
-  readonly pipeline: Pipeline;
-  readonly scope: Scope;
-  readonly services: unknown;
-  readonly ports: Ports;
 }
 
 /**
@@ -47,8 +33,8 @@ export async function finish(
 ): Promise<void> {
   const context = { registry, pipeline, scope: scopeOf(registry, pipeline), services, ports };
   const applies: Apply[] = [];
-  const failures: Failure[] = [];
-  const retries: { held: Held; reason: string }[] = [];
+  const failures: Refused[] = [];
+  const retries: { held: Held; reason: string; keep: boolean }[] = [];
   const releases: { held: Held }[] = [];
   for (const f of finished) {
     const { held, ending } = f;
@@ -57,21 +43,28 @@ export async function finish(
         const item = toApplyItem(pipeline, { ...held, state: held.state! }, ending.changes, ports.random());
         // what cannot travel must not stop the statement of the whole batch
         toInsertGroups([{ ...held, changes: ending.changes }]);
+        checkRelated(pipeline, held, ending.changes);
         applies.push({ ...f, item, changes: ending.changes, snapshot: ending.snapshot });
       } catch (error) {
         failures.push({ held, error });
       }
     } else if (ending.kind === "fail") failures.push({ held, error: ending.error });
-    else if (ending.kind === "retry") retries.push({ held, reason: keptText(ending.reason) });
+    else if (ending.kind === "retry") retries.push({ held, reason: keptText(ending.reason), keep: false });
+    else if (ending.kind === "contention") {
+      const missing = keptText(ending.missing.join(", "));
+      retries.push({ held, reason: `contention: ${missing}`, keep: true });
+      ports.events.emit("item.contention", { ...aboutOf(pipeline, held), phase: ending.phase, missing });
+    } else if (ending.kind === "stale")
+      ports.events.emit("item.stale", { ...aboutOf(pipeline, held), phase: ending.phase });
     else releases.push({ held });
   }
   await Promise.all([
-    apply(context, applies),
+    applyAll(context, applies, (refused) => fail(context, refused)),
     fail(context, failures),
     end(context, "reset", retries, (some) =>
       resetSql(
         context.scope,
-        some.map(({ held, reason }) => ({ ...keyOf(held), reason, keep: false })),
+        some.map(({ held, reason, keep }) => ({ ...keyOf(held), reason, keep })),
       ),
     ),
     end(context, "release", releases, (some) =>
@@ -83,14 +76,11 @@ export async function finish(
   ]);
 }
 
-interface Failure {
-  readonly held: Held;
-  readonly error: unknown;
-}
+const aboutOf = (pipeline: Pipeline, { id, token }: Held) => ({ pipeline: pipeline.name, id, token });
 
 const keyOf = ({ id, token, seen }: Held) => ({ id, token, seen });
 
-const fail = (context: Context, failures: readonly Failure[]): Promise<void> =>
+const fail = (context: FinishContext, failures: readonly Refused[]): Promise<void> =>
   end(context, "fail", failures, (some) =>
     failSql(
       context.scope,
@@ -98,83 +88,8 @@ const fail = (context: Context, failures: readonly Failure[]): Promise<void> =>
     ),
   );
 
-function apply(context: Context, applies: readonly Apply[]): Promise<void> {
-  const { scope, ports } = context;
-  return inBatch(applies, {
-    run: (some, patient) => {
-      const inserts = toInsertGroups(some.map(({ held, changes }) => ({ id: held.id, token: held.token, changes })));
-      return ports.database.run(
-        applySql(
-          scope,
-          some.map((a) => a.item),
-          inserts,
-        ),
-        { patient },
-      );
-    },
-    rowOf: ({ held }, rows: readonly ApplyRow[]) => rows.find((r) => r.id === held.id && r.token === held.token),
-    settle: async (some, outcomes) => {
-      const refused: Failure[] = [];
-      const rest: (() => Promise<void>)[] = [];
-      const after = newAfter();
-      for (const [n, outcome] of outcomes.entries()) {
-        const one = some[n]!;
-        if ("row" in outcome) noteApply(context, after, outcome.row, one.changes);
-        if ("error" in outcome && !outcome.unanswered && isDataError(outcome.error))
-          refused.push({ held: one.held, error: outcome.error });
-        else rest.push(() => reportApply(context, one, outcome));
-      }
-      // what `onStale` undoes may take its time: nobody waits for it
-      await Promise.all([fail(context, refused), sendAfter(context, after), ...rest.map((report) => report())]);
-    },
-  });
-}
-
-/** What has to be said once a statement is through. */
-interface After {
-  readonly hints: Set<string>;
-  wakeIn: number | null;
-}
-
-const newAfter = (): After => ({ hints: new Set(), wakeIn: null });
-
-function note({ pipeline }: Context, after: After, row: ApplyRow | EndRow): void {
-  if (row.hint !== null) after.hints.add(row.hint);
-  if (row.drained) after.hints.add(pipeline.name);
-  if (row.wake_in !== null) after.wakeIn = row.wake_in;
-}
-
-function noteApply(context: Context, after: After, row: ApplyRow, changes: AnyChanges): void {
-  note(context, after, row);
-  if (row.result === "stale") return;
-  for (const table of Object.keys(changes.insert ?? {}))
-    for (const { name } of context.registry.of(table)) after.hints.add(name);
-}
-
-async function sendAfter({ pipeline, ports }: Context, { hints, wakeIn }: After): Promise<void> {
-  await sendHints(ports.hints, hints);
-  if (wakeIn !== null) await sendWakeup(ports, pipeline.name, wakeIn);
-}
-
-async function reportApply(context: Context, one: Apply, outcome: Outcome<ApplyRow>): Promise<void> {
-  const { pipeline, services, ports } = context;
-  const { held, ms } = one;
-  const about = { pipeline: pipeline.name, id: held.id, token: held.token };
-  if ("error" in outcome) {
-    ports.events.emit("finish.failed", { pipeline: pipeline.name, step: "apply", error: outcome.error.message });
-    if (outcome.unanswered) await lostApply(pipeline, one, "unknown", services, ports);
-  } else if (outcome.row.result === "applied") {
-    ports.events.emit("item.applied", { ...about, attempt: held.attempt, state: held.state?.name ?? "", ms });
-  } else if (outcome.row.result === "already") {
-    ports.events.emit("item.already", { ...about, phase: "apply" });
-  } else {
-    // an attempt without an answer may have been accepted and forgotten since: nobody may undo it
-    await lostApply(pipeline, one, outcome.unanswered ? "unknown" : "stale", services, ports);
-  }
-}
-
 function end<F extends { readonly held: Held; readonly reason?: string; readonly error?: unknown }>(
-  context: Context,
+  context: FinishContext,
   step: "fail" | "reset" | "release",
   items: readonly F[],
   build: (some: readonly F[]) => Statement<EndRow>,

@@ -12,6 +12,10 @@ export type Ending =
   | { readonly kind: "apply"; readonly changes: AnyChanges; readonly snapshot: unknown }
   | { readonly kind: "retry"; readonly reason: string }
   | { readonly kind: "fail"; readonly error: unknown }
+  /** A related row was not to be had: the row is given back with its owner kept. */
+  | { readonly kind: "contention"; readonly phase: "lock"; readonly missing: readonly string[] }
+  /** The lock was lost before there was anything to write. */
+  | { readonly kind: "stale"; readonly phase: "lock" }
   | { readonly kind: "release" };
 
 /** Kept back at the end of the function for what must still be written. */
@@ -63,13 +67,23 @@ async function answerOf(
   signal: AbortSignal,
   ports: Ports,
 ): Promise<Ending> {
-  const claimed = { row: held.row, now: held.now };
-  const extra: unknown = spec.load === undefined ? undefined : await spec.load(ports.reader, claimed as never);
+  const loaded = { row: held.row, now: held.now, related: relatedOf(held) };
+  const extra: unknown = spec.load === undefined ? undefined : await spec.load(ports.reader, loaded as never);
   const key = keyOf(held.id, name, held.appliedToken);
-  const snapshot = { ...claimed, extra, attempt: held.attempt, key, signal };
+  const snapshot = { ...loaded, extra, attempt: held.attempt, key, signal };
   const answer: unknown = await spec.process({ ...snapshot, apply, retry } as never, services as never);
   if (isAnswer(answer)) return answer.kind === "apply" ? { ...answer, snapshot } : answer;
   throw new MillraceError("ANSWER", { pipeline: `${pipeline.name}.${name}`, answer: inspect(answer, { depth: 1 }) });
+}
+
+/** The related rows as `process` sees them: a list where a lock can have many, else the row or null. */
+function relatedOf({ state, related = {} }: Held): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(
+    Object.entries(related).map(([name, rows]) => {
+      const kind = state?.locks[name]?.kind;
+      return [name, kind === "children" || kind === "parents" ? rows : (rows[0] ?? null)];
+    }),
+  );
 }
 
 const apply = (changes: AnyChanges) => ({ kind: "apply", changes });

@@ -5,6 +5,7 @@ import { claimItems, type Held } from "./claim.ts";
 import { type Finished, finish } from "./finish.ts";
 import { finisher } from "./finisher.ts";
 import { type Item, parseItem } from "./item.ts";
+import { lockRelated } from "./lock-related.ts";
 import type { Ports } from "./ports.ts";
 import { FINISH_MS, processItem } from "./process.ts";
 import { type Pass, renewWhileRunning } from "./renewals.ts";
@@ -16,7 +17,7 @@ export interface Message {
 }
 
 /**
- * The life of a batch of messages, top to bottom: claim, process, finish. Answers the messages that must be delivered
+ * The life of a batch of messages, top to bottom: claim, lock related rows, process, finish. Answers the messages that must be delivered
  * again: only those whose claim did not reach the database. Everything else is retried by the row, not the message.
  */
 export async function workBatch<S>(
@@ -76,12 +77,15 @@ async function runPasses(
   );
   const stop = new AbortController();
   const renewing = renewWhileRunning(pipeline, passes, ports, stop.signal);
+  const locked = lockRelated(registry, pipeline, held, ports);
   await Promise.all(
     passes.map(async (pass) => {
       const from = ports.clock.now();
-      const ending = await processItem(pipeline, pass.held, services, pass.abort, ports);
+      const got = await locked(pass.held);
+      const mine = "held" in got ? got.held : pass.held;
+      const ending = "held" in got ? await processItem(pipeline, mine, services, pass.abort, ports) : got.ending;
       pass.ended = true;
-      await writer.add({ held: pass.held, ending, ms: Math.round(ports.clock.now() - from) });
+      await writer.add({ held: mine, ending, ms: Math.round(ports.clock.now() - from) });
     }),
   );
   stop.abort();

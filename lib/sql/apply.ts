@@ -1,7 +1,23 @@
 import { sql } from "kysely";
 import { queueLower } from "../define/options.ts";
-import { drained, pipelineOf, rememberToken, rows, type Scope, type Sql, table, text, UNLOCK } from "./parts.ts";
+import type { Pipeline } from "../define/pipeline.ts";
+import { type InsertGroup, insertOf, patchColumns, withNows } from "./insert.ts";
+import {
+  drained,
+  lines,
+  pipelineOf,
+  rememberToken,
+  resetDelay,
+  rows,
+  type Scope,
+  type Sql,
+  table,
+  text,
+  UNLOCK,
+} from "./parts.ts";
 import { type Statement, statement } from "./statement.ts";
+import { lockAll, type RelatedGroup, type RequestGroup, type Touched, touchedTables } from "./touched.ts";
+import { nameList, yielders } from "./waiting.ts";
 import { armed } from "./wakeup.ts";
 
 /** One accepted answer, as it travels: values as JSON, instants of the statement by column name. */
@@ -19,26 +35,27 @@ export interface ApplyItem {
   readonly due_by_default: boolean;
   /** `due_at` at the claim, as text. */
   readonly seen: string | null;
+  /** Names of the `children` locks of the pass, as `state.lock`: no row that they want may be without our token. */
+  readonly complete?: readonly string[];
 }
 
-/** New rows of one table that name the same columns, so that the others get their defaults. */
-export interface InsertGroup {
-  readonly table: string;
-  readonly columns: readonly string[];
-  readonly rows: readonly {
-    readonly item: string;
-    readonly token: string;
-    readonly row: Readonly<Record<string, unknown>>;
-    readonly nows: readonly string[];
-  }[];
+/** What the answers of a batch write beside their main rows. */
+export interface Beside {
+  readonly inserts?: readonly InsertGroup[];
+  readonly related?: readonly RelatedGroup[];
+  /** Only where the batch has one answer: rows that it asks for may be main rows of others. */
+  readonly requests?: readonly RequestGroup[];
 }
 
 export interface ApplyRow {
   readonly id: string;
   readonly token: string;
-  readonly result: "applied" | "already" | "stale";
+  /** `contention`: the row was ours, but a related one was not, or a new child had come: nothing was written, and the row given back. */
+  readonly result: "applied" | "already" | "contention" | "stale";
   /** The pipeline for which the row is ready and due right now: hint it. */
   readonly hint: string | null;
+  /** JSON list of pipelines with other rows that this made ready or freed, and that are due: hint them. */
+  readonly hints: string;
   /** Seconds until the earliest of the batch is due again, if a wake-up must be sent for it. */
   readonly wake_in: number | null;
   readonly drained: boolean;
@@ -46,76 +63,110 @@ export interface ApplyRow {
 
 /**
  * Writes the answers of a batch: each whole, or not at all. Guard: id and token, compared under the row's lock and again
- * in the write. A `due_at` that moved since the claim is a request: the earlier of the two stands. A repetition hears
- * `already` from the newest items row, read under its lock after the main row's.
+ * in the write; the same for every related row; and no child that a pass wants may be without its token. An answer whose
+ * related rows are lost gives its row back with its owner kept, one whose own row is lost only frees related rows that
+ * still carry its token. A `due_at` that moved since the claim is a request: the earlier of the two stands. A repetition
+ * hears `already` from the newest items row, read under its lock after the main row's.
  */
 export function applySql(
-  { pipeline: p, siblings, readyNames }: Scope,
+  scope: Scope,
   items: readonly ApplyItem[],
-  inserts: readonly InsertGroup[],
+  { inserts = [], related = [], requests = [] }: Beside = {},
 ): Statement<ApplyRow> {
+  const { pipeline: p, siblings, readyNames } = scope;
+  const touched = touchedTables(scope, related, requests, true);
   const columns = [...new Set(items.flatMap((i) => [...Object.keys(i.set), ...i.nows]))].sort();
   const watched = columns.filter((c) => readyNames.includes(c));
   const patch = sql`jsonb_populate_record(t, ok.set) p`;
-  const set =
-    columns.length === 0
-      ? sql``
-      : sql`(${sql.join(columns.map((c) => sql.id(c)))}) = (select ${sql.join(columns.map((c) => sql.ref(`p.${c}`)))} from ${patch}),`;
+  const set = columns.length === 0 ? sql`` : sql`${patchColumns(columns, patch)},`;
   const list = (alias: string) => sql`(${sql.join(watched.map((c) => sql.ref(`${alias}.${c}`)))})`;
   const moved =
     watched.length === 0
       ? sql`false`
       : sql`ok.due_by_default and (select row${list("p")} is distinct from row${list("t")} from ${patch})`;
   const due = sql`case when ${moved} then now() else now() + make_interval(secs => ok.due) end`;
+  // a row that is deleted is locked as the delete will: an upgrade could deadlock with a transaction that inserts a child
+  const lock = items.some((i) => i.delete) ? sql`for update` : sql`for no key update`;
+  const { locks, last } = lockAll(
+    scope,
+    touched,
+    (after) => sql`main as materialized (
+  select w.* from (select * from w order by id) w cross join lateral (
+    select 1 from ${table(p.table)} t where t.id = w.id and t.lock_token = w.token ${lock}) l
+  where (select count(*) from ${after}) >= 0)`,
+  );
+  const kept = keptRelated(p, items, touched);
+  const besides = touched.length > 0;
+  const ahead = sql`select u.due_at from upd u where u.ready_for = ${text(p.name)} and u.due_at > now()${besides ? sql` union all select b.due_at from back b` : sql``}`;
+  const already = sql`w.token = any (d.finished_tokens)`;
   return statement(
     "apply",
     p.name,
     sql`with
 w as materialized (
-  select x.id, x.token, x.delete, x.due, x.due_by_default, x.seen, ${withNows(sql`x.set`, sql`x.nows`)} as set
-  from ${rows(items, { id: "uuid", token: "uuid", set: "jsonb", nows: "jsonb", delete: "boolean", due: "float8", due_by_default: "boolean", seen: "timestamptz" })} x),
-main as materialized (
-  select w.* from (select * from w order by id) w cross join lateral (
-    select 1 from ${table(p.table)} t where t.id = w.id and t.lock_token = w.token for no key update) l),
+  select x.id, x.token, x.delete, x.due, x.due_by_default, x.seen, x.complete, ${withNows(sql`x.set`, sql`x.nows`)} as set
+  from ${rows(items, { id: "uuid", token: "uuid", set: "jsonb", nows: "jsonb", delete: "boolean", due: "float8", due_by_default: "boolean", seen: "timestamptz", complete: "jsonb" })} x),
+${lines(locks)},
 done as materialized (
-  select w.id, w.token, l.pipeline, l.finished_tokens from (select * from w order by id) w cross join lateral (
-    select i.pipeline, i.finished_tokens from millrace.items i where i.item_id = w.id and i.pipeline = ${text(p.name)} for no key update) l
-  where (select count(*) from main) >= 0),
-ok as materialized (select m.* from main m where (select count(*) from done) >= 0),
+  select w.id, w.token, l.pipeline, l.finished_tokens, l.resets from (select * from w order by id) w cross join lateral (
+    select i.pipeline, i.finished_tokens, i.resets from millrace.items i where i.item_id = w.id and i.pipeline = ${text(p.name)} for no key update) l
+  where (select count(*) from ${last}) >= 0),
+ok as materialized (select m.* from main m where (select count(*) from done) >= 0 and ${kept}),
 upd as (
   update ${table(p.table)} t set ${set} last_processed_at = now(), ${UNLOCK},
     due_at = case when t.due_at is not distinct from ok.seen then ${due} else least(t.due_at, ${due}) end
   from ok where t.id = ok.id and t.lock_token = ok.token and not ok.delete
   returning t.id, t.due_at, ${pipelineOf(siblings)} as ready_for),
 gone as (delete from ${table(p.table)} t using ok where t.id = ok.id and t.lock_token = ok.token and ok.delete returning t.id),
-${sql.join(
-  inserts.map((group, n) => sql`${sql.id(`ins_${n}`)} as (${insertOf(group)}),`),
-  sql`
-`,
-)}
+${lines([...touched.flatMap((t) => t.writes), ...inserts.map((group, n) => sql`${sql.id(`ins_${n}`)} as (${insertOf(group)})`), sql``])}
 fin as (
   update millrace.items i set state = 'applied', finished_tokens = ${rememberToken(sql`ok.token`)}, applied_token = ok.token, finished_at = now(),
-    lock_token = null, alive_until = null, attempts = 0, resets = 0, last_error = null, prev_lock_expired = false
+    lock_token = null, alive_until = null, attempts = 0, resets = 0, last_error = null, prev_lock_expired = false, related = null
   from ok join done d on d.id = ok.id and d.token = ok.token where i.item_id = d.id and i.pipeline = d.pipeline),
-${armed(p.name, sql`(select min(u.due_at) from upd u where u.ready_for = ${text(p.name)} and u.due_at > now())`)}
-select w.id, w.token, case when ok.id is not null then 'applied' when w.token = any (d.finished_tokens) then 'already' else 'stale' end as result,
+${lines([...(besides ? giveBack(p) : []), armed(p.name, sql`(select min(n.due_at) from (${ahead}) n)`)])}
+select w.id, w.token, case when ok.id is not null then 'applied' when ${already} then 'already'${besides ? sql` when b.id is not null then 'contention'` : sql``} else 'stale' end as result,
   case when ok.id is not null then (select u.ready_for from upd u where u.id = ok.id and u.due_at <= now())
-    when w.token = any (d.finished_tokens) then (select ${pipelineOf(siblings)} from ${table(p.table)} t where t.id = w.id and t.due_at <= now() and t.lock_token is null) end as hint,
+    when ${already} then (select ${pipelineOf(siblings)} from ${table(p.table)} t where t.id = w.id and t.due_at <= now() and t.lock_token is null) end as hint,
+  case when ok.id is null and ${already} then ${nameList([...touched.flatMap((t) => t.again), ...yielders(scope, sql`true`)])}
+    else ${nameList([...touched.flatMap((t) => t.hints), ...yielders(scope, sql`ok.id is not null`)])} end as hints,
   (select wake_in from armed) as wake_in, ${drained(p, queueLower(p.options), sql`0`)} as drained
-from w left join ok on ok.id = w.id and ok.token = w.token left join done d on d.id = w.id and d.token = w.token`,
+from w left join ok on ok.id = w.id and ok.token = w.token left join done d on d.id = w.id and d.token = w.token
+  ${besides ? sql`left join back b on b.id = w.id and b.token = w.token` : sql``}`,
   );
 }
 
-/** Adds the statement's instant under each of the named columns. */
-const withNows = (values: Sql, nows: Sql): Sql =>
-  sql`coalesce(${values}, '{}'::jsonb) || coalesce((select jsonb_object_agg(c, now()) from jsonb_array_elements_text(${nows}) c), '{}'::jsonb)`;
+/** Main row `m` kept everything that its pass had locked, and no row has come that it would have wanted. */
+function keptRelated({ states }: Pipeline, items: readonly ApplyItem[], touched: readonly Touched[]): Sql {
+  const lost = touched.map(
+    ({ entries, locked }) =>
+      sql`not exists (select 1 from ${entries} r where r.given and r.item = m.id and r.token = m.token and not exists (select 1 from ${locked} l where l.id = r.id and l.item = r.item and l.held))`,
+  );
+  const wanted = new Set(items.flatMap((i) => i.complete ?? []));
+  const come = states.flatMap((state) =>
+    Object.entries(state.locks).flatMap(([name, lock]) => {
+      const key = `${state.name}.${name}`;
+      if (lock.kind !== "children" || !wanted.has(key)) return [];
+      const where = lock.where === null ? sql`true` : sql.raw(`(${lock.where.aliased})`);
+      return [
+        sql`(not jsonb_exists(coalesce(m.complete, '[]'), ${text(key)}) or not exists (select 1 from ${table(lock.table)} t where ${sql.ref(`t.${lock.column}`)} = m.id and ${where} and t.lock_token is distinct from m.token))`,
+      ];
+    }),
+  );
+  return sql.join([sql`true`, ...lost, ...come], sql` and `);
+}
 
-function insertOf(group: InsertGroup): Sql {
-  const columns = group.columns.map((c) => sql.id(c));
-  const given = rows(group.rows, { item: "uuid", token: "uuid", row: "jsonb", nows: "jsonb" });
-  // a row of defaults alone names no column: an empty list is written as no list
-  const list = columns.length === 0 ? sql`` : sql`(${sql.join(columns)})`;
-  return sql`insert into ${table(group.table)} ${list} select ${sql.join(group.columns.map((c) => sql.ref(`p.${c}`)))}
-    from ${given} x join ok on ok.id = x.item and ok.token = x.token
-    cross join lateral jsonb_populate_record(null::${table(group.table)}, ${withNows(sql`x.row`, sql`x.nows`)}) p`;
+/** CTEs `back` and `retried`: rows that were ours, but whose related rows were not, are given back as a reset does. */
+function giveBack(p: Pipeline): readonly Sql[] {
+  const due = sql`now() + ${resetDelay(sql`coalesce(d.resets, 0)`)}`;
+  return [
+    sql`back as (
+  update ${table(p.table)} t set lock_token = null, lock_expires_at = null, last_processed_at = now(),
+    due_at = case when t.due_at is not distinct from m.seen then ${due} else least(t.due_at, ${due}) end
+  from main m left join done d on d.id = m.id and d.token = m.token
+  where not exists (select 1 from ok where ok.id = m.id) and t.id = m.id and t.lock_token = m.token returning t.id, m.token, t.due_at)`,
+    sql`retried as (
+  update millrace.items i set state = 'retried', finished_tokens = ${rememberToken(sql`b.token`)}, finished_at = now(), lock_token = null,
+    alive_until = null, prev_lock_expired = false, attempts = greatest(i.attempts - 1, 0), resets = i.resets + 1, last_error = 'contention', related = null
+  from back b join done d on d.id = b.id and d.token = b.token where i.item_id = d.id and i.pipeline = d.pipeline)`,
+  ];
 }

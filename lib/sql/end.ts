@@ -4,8 +4,10 @@ import {
   backoff,
   drained,
   isDead,
+  lines,
   pipelineOf,
   rememberToken,
+  resetDelay,
   rows,
   type Scope,
   type Sql,
@@ -13,6 +15,8 @@ import {
   text,
 } from "./parts.ts";
 import { type Statement, statement } from "./statement.ts";
+import { lockAll, touchedTables } from "./touched.ts";
+import { nameList, yielders } from "./waiting.ts";
 import { armed } from "./wakeup.ts";
 
 export interface EndKey {
@@ -32,12 +36,11 @@ export interface EndRow {
   readonly due_in: number | null;
   /** The pipeline for which the row is ready and due right now: hint it. */
   readonly hint: string | null;
+  /** JSON list of pipelines with other rows that this freed, and that are due: hint them. */
+  readonly hints: string;
   readonly wake_in: number | null;
   readonly drained: boolean;
 }
-
-/** Delays by consecutive resets, in seconds; the last one repeats (dstack: the fetcher's retry delays). */
-const RESET_SECONDS = [0.5, 1, 2, 5] as const;
 
 /**
  * Gives rows back for another try, not counting the attempt. At contention the owner stays on the row, so that no other
@@ -47,10 +50,9 @@ export function resetSql(
   scope: Scope,
   keys: readonly (EndKey & { reason: string; keep: boolean })[],
 ): Statement<EndRow> {
-  const delays = sql`(array[${sql.join(RESET_SECONDS.map((s) => sql.lit(s)))}])[least(m.resets + 1, ${sql.lit(RESET_SECONDS.length)})]`;
   return endSql(scope, "reset", keys, {
     owner: sql`case when m.keep then t.lock_owner end`,
-    due: sql`now() + make_interval(secs => ${delays}::float8)`,
+    due: sql`now() + ${resetDelay(sql`m.resets`)}`,
     dead: sql`false`,
     item: sql`state = 'retried', attempts = greatest(i.attempts - 1, 0), resets = i.resets + 1, last_error = m.reason`,
   });
@@ -98,25 +100,37 @@ interface Ending {
   readonly item: Sql;
 }
 
-/** Guard: id and token, compared under the row's lock and again in the write. A repetition hears `already`, and the hint again. */
+/**
+ * Guard: id and token, compared under the row's lock and again in the write. Related rows are unlocked by the same token.
+ * A repetition hears `already`, and the hint again.
+ */
 function endSql(
-  { pipeline: p, siblings }: Scope,
+  scope: Scope,
   step: "reset" | "fail" | "release",
   keys: readonly (EndKey & { readonly reason: string | null; readonly keep: boolean })[],
   { owner, due, dead, item }: Ending,
 ): Statement<EndRow> {
+  const { pipeline: p, siblings } = scope;
+  const touched = touchedTables(scope, [], [], false);
+  const { locks, last } = lockAll(
+    scope,
+    touched,
+    (after) => sql`main as materialized (
+  select w.*, l.moved from (select * from w order by id) w cross join lateral (
+    select t.due_at is distinct from w.seen as moved from ${table(p.table)} t where t.id = w.id and t.lock_token = w.token for no key update) l
+  where (select count(*) from ${after}) >= 0)`,
+  );
+  const already = sql`w.token = any (d.finished_tokens)`;
   return statement(
     step,
     p.name,
     sql`with
 w as materialized (select * from ${rows(keys, { id: "uuid", token: "uuid", seen: "timestamptz", reason: "text", keep: "boolean" })} x),
-main as materialized (
-  select w.*, l.moved from (select * from w order by id) w cross join lateral (
-    select t.due_at is distinct from w.seen as moved from ${table(p.table)} t where t.id = w.id and t.lock_token = w.token for no key update) l),
+${lines(locks)},
 done as materialized (
   select w.id, w.token, l.pipeline, l.finished_tokens, l.attempts, l.resets from (select * from w order by id) w cross join lateral (
     select i.pipeline, i.finished_tokens, i.attempts, i.resets from millrace.items i where i.item_id = w.id and i.pipeline = ${text(p.name)} for no key update) l
-  where (select count(*) from main) >= 0),
+  where (select count(*) from ${last}) >= 0),
 mine as materialized (
   select m.*, d.pipeline, coalesce(d.attempts, 1) as attempts, coalesce(d.resets, 0) as resets
   from main m left join done d on d.id = m.id and d.token = m.token where (select count(*) from done) >= 0),
@@ -124,16 +138,18 @@ ends as materialized (select m.*, ${dead} as dead from mine m),
 upd as (
   update ${table(p.table)} t set ${UNLOCK_BUT_OWNER}, lock_owner = ${owner}, last_processed_at = ${step === "release" ? sql`t.last_processed_at` : sql`now()`},
     due_at = case when m.moved then least(t.due_at, ${due}) else ${due} end
-  from ends m where t.id = m.id and t.lock_token = m.token returning t.id, t.due_at, m.token, ${pipelineOf(siblings)} as ready_for),
+  from ends m where t.id = m.id and t.lock_token = m.token returning t.id, t.due_at, t.lock_owner, m.token, ${pipelineOf(siblings)} as ready_for),
 fin as (
   update millrace.items i set finished_tokens = ${rememberToken(sql`m.token`)}, finished_at = now(), lock_token = null, alive_until = null,
-    prev_lock_expired = false, ${item}
+    prev_lock_expired = false, related = null, ${item}
   from ends m where i.item_id = m.id and i.pipeline = m.pipeline returning i.item_id, i.attempts, i.state, m.token),
-${armed(p.name, sql`(select min(u.due_at) from upd u where u.due_at > now() and u.ready_for = ${text(p.name)})`)}
-select w.id, w.token, case when u.id is not null then 'ended' when w.token = any (d.finished_tokens) then 'already' else 'stale' end as result,
+${lines([...touched.flatMap((t) => t.writes), armed(p.name, sql`(select min(u.due_at) from upd u where u.due_at > now() and u.ready_for = ${text(p.name)})`)])}
+select w.id, w.token, case when u.id is not null then 'ended' when ${already} then 'already' else 'stale' end as result,
   f.attempts, f.state, extract(epoch from u.due_at - now())::float8 as due_in,
   case when u.id is not null then case when u.due_at <= now() then u.ready_for end
-    when w.token = any (d.finished_tokens) then (select ${pipelineOf(siblings)} from ${table(p.table)} t where t.id = w.id and t.due_at <= now() and t.lock_token is null) end as hint,
+    when ${already} then (select ${pipelineOf(siblings)} from ${table(p.table)} t where t.id = w.id and t.due_at <= now() and t.lock_token is null) end as hint,
+  case when u.id is null and ${already} then ${nameList([...touched.flatMap((t) => t.again), ...yielders(scope, sql`true`)])}
+    else ${nameList([...touched.flatMap((t) => t.hints), ...yielders(scope, sql`u.id is not null and u.lock_owner is null`)])} end as hints,
   (select wake_in from armed) as wake_in,
   ${drained(p, queueLower(p.options), sql`0`)} as drained
 from w left join upd u on u.id = w.id and u.token = w.token left join done d on d.id = w.id and d.token = w.token

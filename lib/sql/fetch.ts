@@ -1,7 +1,21 @@
 import { sql } from "kysely";
 import { queueLimit, queueWaitSeconds } from "../define/options.ts";
-import type { Pipeline } from "../define/pipeline.ts";
-import { backoff, common, freeFor, int, isDead, readyAny, rows, seconds, table, text, UNLOCK, uuid } from "./parts.ts";
+import {
+  backoff,
+  common,
+  freeFor,
+  int,
+  isDead,
+  readyAny,
+  rows,
+  type Scope,
+  seconds,
+  table,
+  text,
+  UNLOCK,
+  uuid,
+} from "./parts.ts";
+import { yielding } from "./related.ts";
 import { type Statement, statement } from "./statement.ts";
 import { armed } from "./wakeup.ts";
 
@@ -41,11 +55,17 @@ export interface FetchParameters {
  * time; never more than the queue limit locked or queued; a row whose last two claims died backs off instead. Carries
  * the marks of the run's earlier send, whatever it answers.
  */
-export function fetchSql(p: Pipeline, { token, accepted, scheduled }: FetchParameters): Statement<FetchRow> {
+export function fetchSql(scope: Scope, { token, accepted, scheduled }: FetchParameters): Statement<FetchRow> {
+  const { registry, pipeline: p } = scope;
   const name = text(p.name);
   const limit = queueLimit(p.options);
   const lock = seconds(p.options.lockTimeoutSeconds);
-  const eligible = sql`${readyAny(p, "t")} and t.due_at <= now() and ${freeFor(p)}`;
+  // rows make way for a parent that waits for all of them, but not with our own expired lock: both would wait for ever
+  const yields =
+    registry.yieldsOf(p.table).length === 0
+      ? sql``
+      : sql` and (not ${yielding(registry, p.table)} or coalesce(t.lock_owner = ${name} and t.lock_expires_at is not null, false))`;
+  const eligible = sql`${readyAny(p, "t")} and t.due_at <= now() and ${freeFor(p)}${yields}`;
   const dead = isDead(p, sql`k.attempts`);
   return statement(
     "fetch",

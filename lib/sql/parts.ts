@@ -12,8 +12,9 @@ import type { Registry } from "../define/registry.ts";
  * - Time is `now()`, the start of the statement, and nothing else.
  */
 
-/** A pipeline among those of its table. */
+/** A pipeline among those of its table, and of the tables around it. */
 export interface Scope {
+  readonly registry: Registry;
   readonly pipeline: Pipeline;
   /** All pipelines of the table, this one included. */
   readonly siblings: readonly Pipeline[];
@@ -23,6 +24,7 @@ export interface Scope {
 
 export function scopeOf(registry: Registry, pipeline: Pipeline): Scope {
   return {
+    registry,
     pipeline,
     siblings: registry.of(pipeline.table),
     readyNames: registry.readyNames(pipeline.table),
@@ -90,6 +92,13 @@ export const freeFor = (p: Pipeline): Sql =>
     sql`(t.lock_expires_at is null or t.lock_expires_at < now()) and (t.lock_owner is null or t.lock_owner = ${text(p.name)})`,
   );
 
+/** Delays by consecutive resets, in seconds; the last one repeats (dstack: the fetcher's retry delays). */
+const RESET_SECONDS = [0.5, 1, 2, 5] as const;
+
+/** How long a row that was reset so many times before waits for its next try. */
+export const resetDelay = (resets: Sql): Sql =>
+  sql`make_interval(secs => (array[${sql.join(RESET_SECONDS.map((s) => sql.lit(s)))}])[least(${resets} + 1, ${sql.lit(RESET_SECONDS.length)})]::float8)`;
+
 /**
  * The back-off after so many failed or lost attempts: first × factor^(attempts − 1), at most `maxSeconds`, ± jitter.
  * The exponent is bounded so that the power cannot overflow.
@@ -118,3 +127,11 @@ export function drained(p: Pipeline, lower: number, leaving: Sql): Sql {
 /** Puts a token in front of the last finished ones and keeps three. */
 export const rememberToken = (token: Sql): Sql =>
   sql`trim_array(array_prepend(${token}, i.finished_tokens), greatest(cardinality(i.finished_tokens) - 2, 0))`;
+
+/** CTEs, one after the other. */
+export const lines = (ctes: readonly Sql[]): Sql =>
+  sql.join(
+    ctes,
+    sql`,
+`,
+  );

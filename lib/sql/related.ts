@@ -36,9 +36,10 @@ export function deadLock(registry: Registry, name: string): Sql {
 /**
  * Row `t` makes way for a parent: one of the pipelines that lock it as a child works on the parent, or waits for all of
  * the children (it has reset the parent within the last minute and kept its owner on it). By the statement's snapshot.
+ * A taker whose own rows are such parents names their table: it does not make way for itself.
  */
-export function yielding(registry: Registry, name: string): Sql {
-  const yields = registry.yieldsOf(name);
+export function yielding(registry: Registry, name: string, taker?: string): Sql {
+  const yields = registry.yieldsOf(name).filter((y) => y.table !== taker);
   if (yields.length === 0) return sql`false`;
   const parents = yields.map(
     ({ table: parent, column, pipelines }) =>

@@ -12,7 +12,7 @@ export interface RequestRow {
 /**
  * A `due_at` of now that differs from what any claim saw, so that the pass that runs at this moment cannot push it away.
  */
-const dueNow = sql`case when t.due_at = now() then now() + interval '1 microsecond' else now() end`;
+export const dueNow = sql`case when t.due_at = now() then now() + interval '1 microsecond' else now() end`;
 
 /**
  * Stores intent columns, held row or not, and makes the row due at once: free, held, backed off or dead alike. Attempts

@@ -1,6 +1,7 @@
 import type { Pipeline } from "../../lib/index.ts";
-import { type ApplyItem, applySql, type InsertGroup } from "../../lib/sql/apply.ts";
+import { type ApplyItem, applySql } from "../../lib/sql/apply.ts";
 import { failSql, releaseSql, resetSql } from "../../lib/sql/end.ts";
+import type { InsertGroup } from "../../lib/sql/insert.ts";
 import { scopeOf } from "../../lib/sql/parts.ts";
 import type { Finish, FinishResult } from "./ledger.ts";
 import { type Actor, anyPipeline, type Held, type Sent, send, take } from "./world.ts";
@@ -40,7 +41,7 @@ function apply(actor: Actor, p: Pipeline, held: readonly Held[]) {
   const scope = scopeOf(world.engine.registry, p);
   return send(actor, () => {
     const logs: InsertGroup = { table: "logs", columns: ["thing_id", "message", "at"], rows: shuffled(rows) };
-    return applySql(scope, shuffled(items), [logs]);
+    return applySql(scope, shuffled(items), { inserts: [logs] });
   });
   function shuffled<T>(list: readonly T[]): T[] {
     return random.some(list, list.length);

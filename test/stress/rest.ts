@@ -62,7 +62,9 @@ async function letTimePass({ engine }: World): Promise<void> {
 async function processDue(world: World, p: Pipeline): Promise<void> {
   const sender = world.senders[0]!;
   const token = crypto.randomUUID();
-  const [fetched] = (await sendOnce(world, sender, fetchSql(p, { token, accepted: [], scheduled: true }))).rows;
+  const [fetched] = (
+    await sendOnce(world, sender, fetchSql(scopeOf(world.engine.registry, p), { token, accepted: [], scheduled: true }))
+  ).rows;
   const ids = JSON.parse(fetched?.ids ?? "[]") as string[];
   if (ids.length === 0) return;
   const keys = ids.map((id) => ({ id, token, next: crypto.randomUUID() }));
@@ -78,7 +80,7 @@ async function processDue(world: World, p: Pipeline): Promise<void> {
     due: LONG_SECONDS,
     due_by_default: false,
   }));
-  await sendOnce(world, sender, applySql(scopeOf(world.engine.registry, p), items, []));
+  await sendOnce(world, sender, applySql(scopeOf(world.engine.registry, p), items));
 }
 
 async function whatRemains({ engine }: World): Promise<Remains> {

@@ -2,6 +2,7 @@ import { claimSql } from "../../lib/sql/claim.ts";
 import { enqueueSql } from "../../lib/sql/enqueue.ts";
 import { fetchSql } from "../../lib/sql/fetch.ts";
 import { heartbeatSql } from "../../lib/sql/heartbeat.ts";
+import { scopeOf } from "../../lib/sql/parts.ts";
 import { renewSql } from "../../lib/sql/renew.ts";
 import { type Actor, anyPipeline, type Message, remember, send, take } from "./world.ts";
 
@@ -15,7 +16,7 @@ export async function fetchAndSend(actor: Actor): Promise<void> {
   const accepted = world.marks.get(p.name)!.splice(0);
   const scheduled = random.percent(30);
   const answers = await send(actor, () =>
-    fetchSql(p, { token, accepted: random.some(accepted, accepted.length), scheduled }),
+    fetchSql(scopeOf(world.engine.registry, p), { token, accepted: random.some(accepted, accepted.length), scheduled }),
   );
   const ids = new Set<string>();
   for (const { rows } of answers) {

@@ -1,8 +1,9 @@
 import { Kysely, PostgresDialect } from "kysely";
 import type pg from "pg";
-import { type ApplyItem, type ApplyRow, applySql, type InsertGroup } from "../../lib/sql/apply.ts";
+import { type ApplyItem, type ApplyRow, applySql } from "../../lib/sql/apply.ts";
 import { type ClaimKey, claimSql } from "../../lib/sql/claim.ts";
 import { type FetchRow, fetchSql } from "../../lib/sql/fetch.ts";
+import type { InsertGroup } from "../../lib/sql/insert.ts";
 import { scopeOf } from "../../lib/sql/parts.ts";
 import type { Statement } from "../../lib/sql/statement.ts";
 import type { TestEngine } from "./engine-on.ts";
@@ -38,7 +39,9 @@ export async function fetchRows(
 ): Promise<Fetched> {
   const { pipeline = "things", token = crypto.randomUUID(), accepted = [], scheduled = false } = options;
   const run = options.run ?? engine.run;
-  const [row] = await run(fetchSql(engine.registry.get(pipeline), { token, accepted, scheduled }));
+  const [row] = await run(
+    fetchSql(scopeOf(engine.registry, engine.registry.get(pipeline)), { token, accepted, scheduled }),
+  );
   return { ...row!, token, ids: JSON.parse(row!.ids), lost: JSON.parse(row!.lost) };
 }
 
@@ -112,7 +115,7 @@ export async function applyRows(
 ): Promise<readonly ApplyRow[]> {
   const run = options.run ?? engine.run;
   const scope = scopeOf(engine.registry, engine.registry.get(options.pipeline ?? "things"));
-  return run(applySql(scope, items, options.inserts ?? []));
+  return run(applySql(scope, items, { inserts: options.inserts ?? [] }));
 }
 
 /** Resolves when some backend of the test's database waits for a lock. */

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { InsertGroup } from "../../../lib/sql/apply.ts";
+import type { InsertGroup } from "../../../lib/sql/insert.ts";
 import { itemOf, takeNew, thingOf } from "../../support/endings.ts";
 import { createEngine, type TestEngine } from "../../support/engine.ts";
 import { answer, applyRows, type Claimed, untilBlocked } from "../../support/steps.ts";

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { fetchSql } from "../../../lib/sql/fetch.ts";
+import { scopeOf } from "../../../lib/sql/parts.ts";
 import { createEngine, type TestEngine, things } from "../../support/engine.ts";
 import { fetchRows } from "../../support/steps.ts";
 import { lockOf, queueRows } from "../../support/upkeep.ts";
@@ -120,7 +121,9 @@ test("a pipeline without a row in the database is unknown and takes nothing", as
     { haunt: things.state({ ready: (eb) => eb("status", "=", "submitted"), process: ({ apply }) => apply({}) }) },
     { workers: 2 },
   );
-  const [row] = await engine.run(fetchSql(ghost, { token: crypto.randomUUID(), accepted: [], scheduled: false }));
+  const [row] = await engine.run(
+    fetchSql(scopeOf(engine.registry, ghost), { token: crypto.randomUUID(), accepted: [], scheduled: false }),
+  );
   expect(row).toMatchObject({ why: "unknown", ids: "[]" });
   expect(await engine.query("select 1 from things where lock_token is not null")).toEqual([]);
 });

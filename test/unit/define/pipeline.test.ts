@@ -63,7 +63,14 @@ describe("a pipeline", () => {
       ready: (eb) => eb("status", "=", "a"),
       process: ({ row, apply, retry }) => (row.size > 1 ? retry("too large") : apply({ set: { size: 2 } })),
     });
-    const snapshot = { now: new Date(0), extra: undefined, attempt: 1, key: "k", signal: new AbortController().signal };
+    const snapshot = {
+      now: new Date(0),
+      related: {},
+      extra: undefined,
+      attempt: 1,
+      key: "k",
+      signal: new AbortController().signal,
+    };
     const row = { size: 1 } as never;
     expect(await grow.process({ ...snapshot, row }, {})).toEqual({ kind: "apply", changes: { set: { size: 2 } } });
     expect(await grow.process({ ...snapshot, row: { size: 2 } as never }, {})).toEqual({

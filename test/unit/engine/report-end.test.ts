@@ -50,6 +50,7 @@ describe("the event of an ending", () => {
     state: "failed",
     due_in: 4,
     hint: null,
+    hints: "[]",
     wake_in: null,
     drained: false,
     ...more,
