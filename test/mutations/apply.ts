@@ -7,15 +7,15 @@ const test = (aspect: string) => [`test/integration/sql/apply${aspect}.test.ts`]
 export const mutations: readonly Mutation[] = [
   {
     file,
-    remove: "where t.id = w.id and t.lock_token = w.token for no key update) l),",
-    by: "where t.id = w.id for no key update) l),",
+    remove: "where t.id = w.id and t.lock_token = w.token ${lock}) l",
+    by: "where t.id = w.id ${lock}) l",
     tests: test("-guards"),
     guard: "only the holder's answer is accepted",
   },
   {
     file,
-    remove: "t.lock_token = w.token for no key update) l),",
-    by: "t.lock_token = w.token) l),",
+    remove: "t.lock_token = w.token ${lock}) l",
+    by: "t.lock_token = w.token) l",
     tests: test("-guards"),
     guard: "the token is compared under the row's lock: a thief that has not committed makes it stale",
   },
@@ -28,7 +28,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     file,
-    remove: "  where (select count(*) from main) >= 0),",
+    remove: "\n  where (select count(*) from ${last}) >= 0),",
     by: "),",
     tests: test("-guards"),
     guard: "the item is locked and read after the row",
@@ -76,14 +76,14 @@ export const mutations: readonly Mutation[] = [
     guard: "what is to be deleted is deleted, not unlocked",
   },
   {
-    file,
+    file: "lib/sql/insert.ts",
     remove: "from ${given} x join ok on ok.id = x.item and ok.token = x.token",
     by: "from ${given} x left join ok on ok.id = x.item and ok.token = x.token",
     tests: test(""),
     guard: "new rows only of accepted items",
   },
   {
-    file,
+    file: "lib/sql/insert.ts",
     remove: "from ${given} x join ok on ok.id = x.item and ok.token = x.token",
     by: "from ${given} x join ok on ok.id = x.item",
     tests: test(""),
@@ -135,15 +135,15 @@ export const mutations: readonly Mutation[] = [
   {
     file,
     remove:
-      "    when w.token = any (d.finished_tokens) then (select ${pipelineOf(siblings)} from ${table(p.table)} t where t.id = w.id and t.due_at <= now() and t.lock_token is null) end as hint",
+      "    when ${already} then (select ${pipelineOf(siblings)} from ${table(p.table)} t where t.id = w.id and t.due_at <= now() and t.lock_token is null) end as hint",
     by: "    end as hint",
     tests: test("-due"),
     guard: "a repetition repeats the hint",
   },
   {
     file,
-    remove: "u.ready_for = ${text(p.name)} and u.due_at > now())",
-    by: "u.due_at > now())",
+    remove: "u.ready_for = ${text(p.name)} and u.due_at > now()",
+    by: "u.due_at > now()",
     tests: test("-due"),
     guard: "no wake-up for a row that another pipeline wants",
   },

@@ -8,15 +8,15 @@ const fail = ["test/integration/sql/fail.test.ts"];
 export const mutations: readonly Mutation[] = [
   {
     file,
-    remove: "where t.id = w.id and t.lock_token = w.token for no key update) l),",
-    by: "where t.id = w.id for no key update) l),",
+    remove: "where t.id = w.id and t.lock_token = w.token for no key update) l\n",
+    by: "where t.id = w.id for no key update) l\n",
     tests: end,
     guard: "only the holder ends a pass",
   },
   {
     file,
-    remove: "t.lock_token = w.token for no key update) l),",
-    by: "t.lock_token = w.token) l),",
+    remove: "t.lock_token = w.token for no key update) l\n",
+    by: "t.lock_token = w.token) l\n",
     tests: end,
     guard: "the token is compared under the row's lock",
   },
@@ -29,7 +29,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     file,
-    remove: "  where (select count(*) from main) >= 0),",
+    remove: "\n  where (select count(*) from ${last}) >= 0),",
     by: "),",
     tests: end,
     guard: "the item is locked after the row",
@@ -97,8 +97,8 @@ export const mutations: readonly Mutation[] = [
     guard: "a retry by user code releases the owner",
   },
   {
-    file,
-    remove: "[least(m.resets + 1, ${sql.lit(RESET_SECONDS.length)})]",
+    file: "lib/sql/parts.ts",
+    remove: "[least(${resets} + 1, ${sql.lit(RESET_SECONDS.length)})]",
     by: "[1]",
     tests: end,
     guard: "resets wait longer and longer",
@@ -162,8 +162,8 @@ export const mutations: readonly Mutation[] = [
   },
   {
     file,
-    remove: "prev_lock_expired = false, ${item}",
-    by: "${item}",
+    remove: "prev_lock_expired = false, related = null, ${item}",
+    by: "related = null, ${item}",
     tests: end,
     guard: "an item that was ended in good order is no suspect",
   },

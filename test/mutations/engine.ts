@@ -115,14 +115,14 @@ const work: readonly Mutation[] = [
 
 const finish: readonly Mutation[] = [
   {
-    file: "lib/engine/finish.ts",
+    file: "lib/engine/finish-apply.ts",
     remove: 'outcome.unanswered ? "unknown" : "stale"',
     by: '"stale"',
     tests: real("work-lost"),
     guard: "what may have been accepted is undone by nobody",
   },
   {
-    file: "lib/engine/finish.ts",
+    file: "lib/engine/finish-apply.ts",
     remove: "!outcome.unanswered && isDataError",
     by: "isDataError",
     tests: real("work-lost"),
@@ -142,8 +142,8 @@ const finish: readonly Mutation[] = [
     guard: "the reason of a retry is text that PostgreSQL takes",
   },
   {
-    file: "lib/engine/finish.ts",
-    remove: 'if (row.result === "stale") return;',
+    file: "lib/engine/finish-apply.ts",
+    remove: 'if (row.result === "stale" || row.result === "contention") return;',
     tests: real("work-lost"),
     guard: "a stale apply hints nobody of rows that it did not insert",
   },
@@ -154,7 +154,7 @@ const finish: readonly Mutation[] = [
     guard: "a claim that drains the queue asks for the next fetch",
   },
   {
-    file: "lib/engine/finish.ts",
+    file: "lib/engine/after.ts",
     remove: "if (row.drained) after.hints.add(pipeline.name);",
     tests: real("work-hints"),
     guard: "whoever drains the queue asks for the next fetch",

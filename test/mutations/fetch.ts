@@ -7,15 +7,15 @@ const test = (aspect: string) => [`test/integration/sql/fetch${aspect}.test.ts`]
 export const mutations: readonly Mutation[] = [
   {
     file,
-    remove: " and t.due_at <= now() and ${freeFor(p)}`",
-    by: " and ${freeFor(p)}`",
+    remove: " and t.due_at <= now() and ${freeFor(p)}${yields}`",
+    by: " and ${freeFor(p)}${yields}`",
     tests: test(""),
     guard: "only due rows are fetched",
   },
   {
     file,
-    remove: '`${readyAny(p, "t")} and t.due_at <= now() and ${freeFor(p)}`',
-    by: "`t.due_at <= now() and ${freeFor(p)}`",
+    remove: '`${readyAny(p, "t")} and t.due_at <= now() and ${freeFor(p)}${yields}`',
+    by: "`t.due_at <= now() and ${freeFor(p)}${yields}`",
     tests: test(""),
     guard: "only ready rows are fetched",
   },
