@@ -43,28 +43,61 @@ describe("bundles", () => {
   afterAll(() => bundles[Symbol.dispose]());
   const read = (folder: string, file: string) => readFileSync(join(folder, file), "utf8");
 
+  /** The modules that load with `index.mjs`: what it imports, and so on. */
+  function loadedWith(folder: string, file = "index.mjs", loaded = new Set<string>()): Set<string> {
+    loaded.add(file);
+    for (const [, next] of read(folder, file).matchAll(/(?:from|import)"\.\/([^"]+)"/g)) {
+      if (!loaded.has(next!)) loadedWith(folder, next, loaded);
+    }
+    return loaded;
+  }
+
   it.each(handlerNames)("%s is a module and its source map, small enough to start fast", (name) => {
     const folder = bundles.folders[name];
-    expect(readdirSync(folder).sort()).toEqual(["index.mjs", "index.mjs.map"]);
-    expect(statSync(join(folder, "index.mjs")).size).toBeLessThan(600_000);
+    const modules = readdirSync(folder).filter((file) => file.endsWith(".mjs"));
+    expect(readdirSync(folder).sort()).toEqual(modules.flatMap((file) => [file, `${file}.map`]).sort());
+    if (name !== "worker") expect(modules).toEqual(["index.mjs"]);
+    const sizes = [...loadedWith(folder)].map((file) => statSync(join(folder, file)).size);
+    expect(sizes.reduce((sum, size) => sum + size)).toBeLessThan(600_000);
+  });
+
+  it("a worker does not start with the client of EC2, but has it", () => {
+    const folder = bundles.folders.worker;
+    const withEc2 = readdirSync(folder).filter(
+      (file) => file.endsWith(".mjs") && /TerminateInst/.test(read(folder, file)),
+    );
+    expect(withEc2).toEqual([expect.stringMatching(/^ec2-/)]);
+    expect(loadedWith(folder)).not.toContain(withEc2[0]);
+    expect(read(folder, "index.mjs")).toContain(`import("./${withEc2[0]}")`);
   });
 
   it.each(handlerNames)("%s loads with nothing around it but Node", (name) => {
     const script = `console.log(typeof (await import("${bundles.folders[name]}/index.mjs")).handler)`;
-    const env = { AWS_REGION: "us-east-1" };
-    const output = execFileSync(process.execPath, ["--input-type=module", "-e", script], {
+    expect(inNode(script)).toBe("function\n");
+  });
+
+  it("so does every part of a worker", () => {
+    const folder = bundles.folders.worker;
+    const parts = readdirSync(folder).filter((file) => file.endsWith(".mjs"));
+    const script = parts.map((file) => `await import("${folder}/${file}");`).join("\n");
+    expect(inNode(`${script}\nconsole.log("loaded")`)).toBe("loaded\n");
+  });
+
+  const inNode = (script: string) =>
+    execFileSync(process.execPath, ["--input-type=module", "-e", script], {
       cwd: out,
-      env,
+      env: { AWS_REGION: "us-east-1" },
       encoding: "utf8",
     });
-    expect(output).toBe("function\n");
-  });
 
   it("are the same on every machine: no path of this one is in them", () => {
     using one = bundleHandlers();
     using two = bundleHandlers();
     for (const name of handlerNames) {
-      expect(read(two.folders[name], "index.mjs")).toBe(read(one.folders[name], "index.mjs"));
+      expect(readdirSync(two.folders[name])).toEqual(readdirSync(one.folders[name]));
+      for (const file of readdirSync(one.folders[name])) {
+        expect(read(two.folders[name], file) === read(one.folders[name], file), `${name}/${file}`).toBe(true);
+      }
       const { sources } = JSON.parse(read(one.folders[name], "index.mjs.map")) as { sources: string[] };
       expect(sources).toContain(`../../functions/${name}.ts`);
       expect(sources.filter((source) => source.includes(root))).toEqual([]);
