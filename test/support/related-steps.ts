@@ -1,0 +1,101 @@
+import { type LockRow, lockRelatedSql } from "../../lib/sql/lock-related.ts";
+import { scopeOf } from "../../lib/sql/parts.ts";
+import type { RelatedGroup, RequestGroup } from "../../lib/sql/touched.ts";
+import type { TestEngine } from "./engine-on.ts";
+import { type Claimed, claimRows, fetchRows, type Run } from "./steps.ts";
+
+/** Makes a row due, and no other, and takes it for a pipeline. */
+export async function takeRow(engine: TestEngine, pipeline: string, id: string): Promise<Claimed> {
+  const { table } = engine.registry.get(pipeline);
+  await engine.query(
+    `update ${table} set due_at = case when id = $1 then now() - interval '1 s' else now() + interval '1 h' end where id = $1 or lock_token is null`,
+    [id],
+  );
+  const { ids, token } = await fetchRows(engine, { pipeline });
+  if (!ids.includes(id)) throw new Error(`row ${id} was not fetched`);
+  const [claimed] = await claimRows(engine, [{ id, token }], { pipeline, alone: true });
+  return claimed!;
+}
+
+export interface LockAnswer {
+  readonly result: LockRow["millrace_result"];
+  readonly related: Readonly<Record<string, readonly string[]>>;
+  readonly missing: Readonly<Record<string, readonly string[]>>;
+  readonly row: Readonly<Record<string, unknown>>;
+}
+
+/** Locks what the state of claimed rows wants; `locks` names some of its locks. */
+export async function lockRows(
+  engine: TestEngine,
+  pipeline: string,
+  claimed: readonly Claimed[],
+  options: { readonly run?: Run; readonly locks?: readonly string[] } = {},
+): Promise<LockAnswer[]> {
+  const p = engine.registry.get(pipeline);
+  const state = p.states.find((s) => s.name === claimed[0]!.state)!;
+  const locks = Object.fromEntries(
+    Object.entries(state.locks).filter(([name]) => options.locks?.includes(name) ?? true),
+  );
+  const rows = await (options.run ?? engine.run)(
+    lockRelatedSql(
+      scopeOf(engine.registry, p),
+      locks,
+      claimed.map(({ id, token }) => ({ id, token, state: state.name })),
+    ),
+  );
+  return claimed.map(({ id, token }) => {
+    const row = rows.find((r) => r.millrace_id === id && r.millrace_token === token)!;
+    return {
+      result: row.millrace_result,
+      related: JSON.parse(row.millrace_related),
+      missing: JSON.parse(row.millrace_missing),
+      row,
+    };
+  });
+}
+
+/** What an answer says of locked rows: unchanged, unless `changes` says more. */
+export function relatedGroup(
+  table: string,
+  { id, token }: Claimed,
+  ids: readonly string[],
+  changes: Partial<RelatedGroup["rows"][number]> = {},
+): RelatedGroup {
+  return {
+    table,
+    rows: ids.map((related) => ({ item: id, token, set: {}, nows: [], delete: false, ...changes, id: related })),
+  };
+}
+
+/** What an answer asks of other rows. */
+export const requestGroup = (
+  table: string,
+  { id, token }: Claimed,
+  ids: readonly string[],
+  set: Readonly<Record<string, unknown>> = {},
+): RequestGroup => ({ table, rows: ids.map((other) => ({ item: id, token, id: other, set })) });
+
+/** The lock of a row. */
+export async function lockOf(engine: TestEngine, table: string, id: string) {
+  const [row] = await engine.query<{ token: string | null; owner: string | null; live: boolean; held: boolean }>(
+    `select lock_token as token, lock_owner as owner, coalesce(lock_expires_at > now(), false) as live, lock_expires_at is not null as held from ${table} where id = $1`,
+    [id],
+  );
+  return row!;
+}
+
+/** Holds a row under a lock of somebody's making. */
+export async function hold(
+  engine: TestEngine,
+  table: string,
+  id: string,
+  lock: { readonly owner?: string | null; readonly token?: string | null; readonly seconds?: number | null } = {},
+): Promise<void> {
+  const { owner = null, token = crypto.randomUUID(), seconds = 30 } = lock;
+  await engine.query(
+    `update ${table} set lock_owner = $2, lock_token = $3, lock_expires_at = case when $4::float8 is null then null else now() + make_interval(secs => $4) end where id = $1`,
+    [id, owner, token, seconds],
+  );
+}
+
+export const FREE = { token: null, owner: null, live: false, held: false };
