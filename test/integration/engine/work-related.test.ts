@@ -1,0 +1,274 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { gate } from "../../support/gate.ts";
+import { fetchMessages, testPorts, work } from "../../support/ports.ts";
+import { type RelatedPasses, relatedPasses } from "../../support/related-passes.ts";
+import { FREE, hold, lockOf } from "../../support/related-steps.ts";
+import { createRelatedEngine, type RelatedEngine } from "../../support/related-tables.ts";
+
+let engine: RelatedEngine;
+beforeAll(async () => {
+  engine = await createRelatedEngine();
+});
+afterAll(() => engine?.[Symbol.asyncDispose]());
+beforeEach(() => engine.clear());
+
+/** One fetch of a pipeline and everything that it finds. */
+async function pass(pipeline: string, of: RelatedPasses, ports = testPorts(engine)) {
+  const registry = relatedPasses(of);
+  await work(registry, await fetchMessages(registry, ports, pipeline), ports);
+  return ports;
+}
+
+const due = (table: string) => engine.query(`update ${table} set due_at = now() where lock_token is null`);
+const messages = async () =>
+  (await engine.query<{ message: string }>("select message from logs order by id")).map((r) => r.message);
+
+describe("what process sees", () => {
+  test("the related rows with the types of their columns, by id; and so does load", async () => {
+    const { id, members } = await engine.group(2);
+    const seen: unknown[] = [];
+    const look = async (_: unknown, { related }: never) => void seen.push(related);
+    await pass("groups", {
+      active: {
+        load: look,
+        process: ({ related, apply }: never) => {
+          seen.push(related);
+          return (apply as (c: object) => unknown)({});
+        },
+      },
+    });
+    const [loaded, processed] = seen as { members: Record<string, unknown>[] }[];
+    expect(loaded).toEqual(processed);
+    expect(processed!.members.map((m) => m["id"])).toEqual(members);
+    expect(processed!.members[0]).toMatchObject({ group_id: id, busy: 0, created_at: expect.any(Date), note: null });
+    expect(processed!.members[0]).not.toHaveProperty("millrace_item");
+  });
+
+  test("a shared row or null, a list, a pick", async () => {
+    const { id, members } = await engine.group(2);
+    const seen: Record<string, unknown> = {};
+    const note =
+      (name: string) =>
+      ({ related, apply }: never) => {
+        seen[name] = related;
+        return (apply as (c: object) => unknown)({});
+      };
+    const of = {
+      waiting: { process: note("waiting") },
+      running: { process: note("running") },
+      ending: { process: note("ending") },
+    };
+    await engine.insert("tasks", { status: "ending" });
+    await pass("endings", of);
+    expect(seen["ending"]).toEqual({ member: null });
+    await engine.insert("tasks", { status: "running", member_ids: members });
+    await pass("tasks", of);
+    expect(seen["running"]).toMatchObject({ members: members.map((m) => ({ id: m })) });
+    await engine.insert("tasks", { status: "waiting", group_id: id });
+    await pass("tasks", of);
+    expect(seen["waiting"]).toMatchObject({ member: { id: members[0] } });
+  });
+
+  test("the row is read again under the locks: what was requested since the claim is in it", async () => {
+    const { id } = await engine.group(1);
+    const row = await new Promise((resolve) => {
+      void pass("groups", {
+        active: {
+          decide: async () => {
+            await engine.query("update groups set wanted = 5 where id = $1", [id]);
+            return ["members"];
+          },
+          process: ({ row: read, apply }: never) => {
+            resolve(read);
+            return (apply as (c: object) => unknown)({});
+          },
+        },
+      });
+    });
+    expect(row).toMatchObject({ wanted: 5 });
+  });
+});
+
+describe("decide", () => {
+  test("none: a foreign lock on a child does not hold the pass up, and none is locked", async () => {
+    const { members } = await engine.group(2);
+    await hold(engine, "members", members[0]!);
+    const ports = await pass("groups", { active: { decide: async () => [] } });
+    expect(ports.events.of("item.applied")).toHaveLength(1);
+    expect(ports.statements.filter((s) => s.startsWith("lock-related"))).toEqual([]);
+  });
+
+  test("a name that is no lock fails the pass, and says which there are", async () => {
+    await engine.group(1);
+    const ports = await pass("groups", { active: { decide: async () => ["volumes"] } });
+    expect(ports.events.of("item.failed")[0]!.error).toContain(
+      "LOCK_UNKNOWN: active has no lock called volumes; it has: members",
+    );
+  });
+
+  test("one that throws is a failed attempt", async () => {
+    await engine.group(1);
+    const ports = await pass("groups", {
+      active: {
+        decide: async () => {
+          throw new Error("no idea");
+        },
+      },
+    });
+    expect(ports.events.of("item.failed")[0]!.error).toBe("no idea");
+  });
+});
+
+describe("contention", () => {
+  test("gives the row back with its owner kept, uncounted; the next pass goes through", async () => {
+    const { id, members } = await engine.group(2);
+    await hold(engine, "members", members[0]!);
+    const ports = await pass("groups", {});
+    expect(ports.events.of("item.contention")).toMatchObject([
+      { pipeline: "groups", id, phase: "lock", missing: `members ${members[0]}` },
+    ]);
+    expect(ports.events.of("item.retried")).toMatchObject([{ attempt: 1 }]);
+    expect(await lockOf(engine, "groups", id)).toEqual({ ...FREE, owner: "groups" });
+    await engine.query("update members set lock_token = null, lock_expires_at = null");
+    await due("groups");
+    const again = await pass("groups", {});
+    expect(again.events.of("item.applied")).toMatchObject([{ attempt: 1 }]);
+    expect(await lockOf(engine, "groups", id)).toEqual(FREE);
+  });
+
+  test("a related row lost during the pass: nothing is written, side effects are undone, the orphan is named", async () => {
+    const { members } = await engine.group(1);
+    const undone: unknown[] = [];
+    const ports = await pass("groups", {
+      active: {
+        process: async ({ apply }: never) => {
+          await hold(engine, "members", members[0]!);
+          return (apply as (c: object) => unknown)({ set: { name: "lost" }, insert: { logs: [{ message: "lost" }] } });
+        },
+        onStale: async (_: unknown, changes: unknown) => void undone.push(changes),
+        orphan: () => "a disk",
+      },
+    });
+    expect(ports.events.of("item.contention")).toMatchObject([{ phase: "apply" }]);
+    expect(ports.events.of("item.stale")).toMatchObject([{ orphan: "a disk" }]);
+    expect(undone).toHaveLength(1);
+    expect(await messages()).toEqual([]);
+  });
+
+  test("a row that names one that is gone fails with its id, and backs off", async () => {
+    const nobody = crypto.randomUUID();
+    await engine.insert("tasks", { status: "ending", member_id: nobody });
+    const ports = await pass("endings", {});
+    expect(ports.events.of("item.failed")[0]!.error).toContain(`RELATED_GONE: members has no row ${nobody}`);
+  });
+});
+
+describe("answers about other rows", () => {
+  test.each([
+    [
+      "a row that is not locked",
+      { related: { members: [{ id: "00000000-0000-4000-8000-000000000001", set: {} }] } },
+      "RELATED_CHANGE",
+    ],
+    ["a lock that there is not", { related: { tasks: [] } }, "LOCK_UNKNOWN"],
+    ["a column of the engine", { related: { members: [{ id: "ID", set: { due_at: null } }] } }, "PATCH_COLUMN"],
+    ["a wish for a row that it holds", { request: { members: [{ id: "ID" }] } }, "REQUEST_OWN"],
+    [
+      "a wish in a column of the engine",
+      { request: { tasks: [{ id: "00000000-0000-4000-8000-000000000001", set: { lock_token: null } }] } },
+      "PATCH_COLUMN",
+    ],
+  ])("%s fails the pass, and writes nothing", async (_, changes, code) => {
+    const { members } = await engine.group(1);
+    const given = JSON.parse(JSON.stringify(changes).replaceAll("ID", members[0]!));
+    const ports = await pass("groups", {
+      active: { process: ({ apply }: never) => (apply as (c: object) => unknown)(given) },
+    });
+    expect(ports.events.of("item.failed")[0]!.error).toContain(code);
+    expect(await lockOf(engine, "members", members[0]!)).toEqual(FREE);
+  });
+
+  test("what becomes ready by it is hinted: related rows, requested rows, new rows", async () => {
+    const { id, members } = await engine.group(1);
+    const task = await engine.insert("tasks", { status: "running", due_at: null });
+    await engine.query("update members set due_at = null");
+    const ports = await pass("groups", {
+      active: {
+        process: ({ apply }: never) =>
+          (apply as (c: object) => unknown)({
+            related: { members: [{ id: members[0], set: { status: "new" } }] },
+            request: { tasks: [{ id: task, set: { stop: true } }] },
+            insert: { members: [{ group_id: id }] },
+          }),
+      },
+    });
+    expect(new Set(ports.hinted.filter((h) => h.at === undefined).map((h) => h.pipeline))).toEqual(
+      new Set(["members", "tasks"]),
+    );
+    expect(await engine.row("tasks", task)).toMatchObject({ stop: true });
+  });
+
+  test("two answers of a batch that ask each other are both written", async () => {
+    const [a, b] = await Promise.all([
+      engine.insert("tasks", { status: "running" }),
+      engine.insert("tasks", { status: "running" }),
+    ]);
+    const ports = await pass("tasks", {
+      running: {
+        process: ({ row, apply }: never) =>
+          (apply as (c: object) => unknown)({
+            request: { tasks: [{ id: (row as { id: string }).id === a ? b : a, set: { stop: true } }] },
+          }),
+      },
+    });
+    expect(ports.events.of("item.applied")).toHaveLength(2);
+    expect(await engine.query("select stop from tasks")).toEqual([{ stop: true }, { stop: true }]);
+  });
+});
+
+describe("side by side", () => {
+  test("an item without locks does not wait for a batch-mate that decides", async () => {
+    const stuck = gate();
+    await engine.group(1, { name: "slow" });
+    await engine.group(0, { name: "quick" });
+    const applied = Promise.withResolvers<void>();
+    const running = pass("groups", {
+      active: {
+        decide: async (_: unknown, { row }: never) => {
+          if ((row as { name: string }).name === "slow") await stuck.pass();
+          return [];
+        },
+        process: ({ row, apply }: never) => {
+          if ((row as { name: string }).name === "quick") applied.resolve();
+          return (apply as (c: object) => unknown)({});
+        },
+      },
+    });
+    await stuck.reached;
+    await applied.promise;
+    stuck.open();
+    await running;
+  });
+
+  test("two hundred times two tasks end on one member at the same time: its count is right every time", async () => {
+    const registry = relatedPasses({});
+    const { id, members } = await engine.group(1);
+    for (let round = 0; round < 200; round += 1) {
+      await engine.query(
+        "update members set busy = 2; delete from tasks; delete from millrace.items where pipeline = 'endings'",
+      );
+      for (let n = 0; n < 2; n += 1)
+        await engine.insert("tasks", { status: "ending", group_id: id, member_id: members[0] });
+      const ports = testPorts(engine);
+      const all = await fetchMessages(registry, ports, "endings");
+      // two workers, a message each
+      await Promise.all(all.map((message) => work(registry, [message], ports)));
+      for (let tries = 0; ports.events.of("item.applied").length < 2; tries += 1) {
+        expect(tries).toBeLessThan(20);
+        await due("tasks");
+        await work(registry, await fetchMessages(registry, ports, "endings"), ports);
+      }
+      expect(await engine.row("members", members[0]!)).toMatchObject({ busy: 0, lock_token: null, lock_owner: null });
+    }
+  }, 120_000);
+});
