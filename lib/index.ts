@@ -37,5 +37,5 @@ export { type MigrateOptions, migrate } from "./schema/migrate.ts";
 export { findOverlaps, type Overlap } from "./testing/overlaps.ts";
 export { createHints, type Hints } from "./write/hints.ts";
 export { createOperator, type Operator, type PipelineStatus } from "./write/operator.ts";
-export { type Page, type PageOptions, paginate } from "./write/paginate.ts";
+export { type Page, type PageFilter, type PageOptions, paginate } from "./write/paginate.ts";
 export { createWriter, type Writer, type WriterOptions } from "./write/writer.ts";

@@ -1,4 +1,4 @@
-import { type SelectQueryBuilder, sql } from "kysely";
+import { type RawBuilder, type Selectable, type SelectQueryBuilder, sql } from "kysely";
 import { isUuid } from "../engine/item.ts";
 import { MillraceError } from "../errors.ts";
 import { uuid } from "../sql/parts.ts";
@@ -9,14 +9,21 @@ export interface Page<Row> {
   readonly nextCursor: string | null;
 }
 
-export interface PageOptions<T extends string> {
-  /** The table that is listed; it has `id`. */
+/** Columns that rows of a list have in common, by value; null = `is null`, undefined = no condition. */
+export type PageFilter<DB, T extends keyof DB> = {
+  readonly [C in keyof Selectable<DB[T]> & string]?: Selectable<DB[T]>[C] | undefined;
+};
+
+export interface PageOptions<DB, T extends keyof DB & string> {
+  /** The table that is listed; it has `id`, and the query answers each of its rows once. */
   readonly table: T;
-  /** Ordered by this timestamp, ties by id the other way round. @default "created_at" */
-  readonly by?: string;
+  /** Ordered by this timestamp, ties by id the other way round. Rows without it are not listed. @default "created_at" */
+  readonly by?: keyof Selectable<DB[T]> & string;
   /** @default "desc" */
   readonly direction?: "asc" | "desc";
-  /** Rows a page. */
+  /** Only rows with these values. `explainPage` names the index that such a list needs. @default all */
+  readonly filter?: PageFilter<DB, T>;
+  /** Rows a page, from 1 on. */
   readonly limit: number;
   /** From the page before. */
   readonly cursor?: string | undefined;
@@ -37,24 +44,40 @@ function isTimestamp(text: unknown): text is string {
   return !Number.isNaN(date.getTime()) && date.toISOString() === `${day}T${time}.000Z` && !day.startsWith("0000");
 }
 
+/** What the engine reads beside the user's columns: the cursor of each row. */
+interface Marks {
+  readonly millrace_at: string;
+  readonly millrace_id: string;
+}
+
 /**
- * Runs a query page by page. Beside the cursor's `or` stands the bound on the timestamp alone: it changes no result, but
- * an index scan can start from it (dstack, contributing/DATABASE.md). A filter needs an index that starts with its
- * column and goes on with the timestamp.
- * @throws CURSOR_MALFORMED
+ * The query of one page and of one row more. Beside the cursor's `or` stands the bound on the timestamp alone: it
+ * changes no result, but an index scan can start from it (dstack, contributing/DATABASE.md).
+ * @throws CURSOR_MALFORMED, OPTION
  */
-export async function paginate<DB, TB extends keyof DB, Row>(
+export function pageQuery<DB, TB extends keyof DB, Row, T extends TB & string>(
   query: SelectQueryBuilder<DB, TB, Row>,
-  options: PageOptions<TB & string>,
-): Promise<Page<Row>> {
-  const { table, by = "created_at", direction = "desc", limit } = options;
+  options: PageOptions<DB, T>,
+): SelectQueryBuilder<DB, TB, Row & Marks> {
+  const { table, by = "created_at", direction = "desc", filter = {}, limit } = options;
+  if (!Number.isInteger(limit) || limit < 1)
+    throw new MillraceError("OPTION", {
+      name: "paginate",
+      option: "limit",
+      value: limit,
+      expected: "a whole number from 1 on",
+    });
   const at = sql.ref(`${table}.${by}`);
   const id = sql.ref(`${table}.id`);
   const [order, tie] = direction === "asc" ? (["asc", "desc"] as const) : (["desc", "asc"] as const);
   let page = query.select([
     sql<string>`${at}::text`.as("millrace_at"),
     sql<string>`${id}::text`.as("millrace_id"),
-  ]) as unknown as SelectQueryBuilder<DB, TB, Row & { millrace_at: string; millrace_id: string }>;
+  ]) as unknown as SelectQueryBuilder<DB, TB, Row & Marks>;
+  for (const [name, value] of Object.entries(filter))
+    if (value !== undefined) page = page.where(hasValue(sql.ref(`${table}.${name}`), value));
+  // no cursor could say which of them were shown
+  page = page.where(sql<boolean>`${at} is not null`);
   if (options.cursor !== undefined) {
     const from = decode(options.cursor);
     const time = sql`cast(cast(${from.at} as text) as timestamptz)`;
@@ -64,20 +87,45 @@ export async function paginate<DB, TB extends keyof DB, Row>(
       sql<boolean>`${at} ${bound} ${time} and (${at} ${past} ${time} or (${at} = ${time} and ${id} ${after} ${key}))`,
     );
   }
-  const rows = await page
-    .orderBy(sql`${at} ${sql.raw(order)}, ${id} ${sql.raw(tie)}`)
-    .limit(sql.lit(limit + 1) as never)
-    .execute();
+  return page.orderBy(sql`${at} ${sql.raw(order)}, ${id} ${sql.raw(tie)}`).limit(sql.lit(limit + 1) as never);
+}
+
+/**
+ * A plan that is made without the value expects it in as many rows as an average value: of a column with a few values
+ * in half of them, so that reading the newest rows and dropping others looks cheap. The range changes no result, and of
+ * one of unknown ends the planner expects half a percent: it goes by the column.
+ */
+const hasValue = (column: RawBuilder<unknown>, value: unknown): RawBuilder<boolean> =>
+  value === null
+    ? sql<boolean>`${column} is null`
+    : sql<boolean>`${column} = ${value} and ${column} >= ${value} and ${column} <= ${value}`;
+
+/**
+ * Runs a query page by page. Needs an index on the timestamp and id, in opposite directions: `(created_at desc, id)`; a
+ * filter needs one that begins with its columns: `(status, created_at desc, id)`. A query that joins several rows to one
+ * of the list selects them as a list (`jsonArrayFrom` of kysely/helpers/postgres), so that a page keeps its size.
+ * @throws CURSOR_MALFORMED, OPTION, PAGE_ROW_TWICE
+ */
+export async function paginate<DB, TB extends keyof DB, Row, T extends TB & string>(
+  query: SelectQueryBuilder<DB, TB, Row>,
+  options: PageOptions<DB, T>,
+): Promise<Page<Row>> {
+  const { table, limit } = options;
+  const rows = await pageQuery(query, options).execute();
+  const twice = rows.find((row, n) => row.millrace_id === rows[n - 1]?.millrace_id);
+  if (twice !== undefined) throw new MillraceError("PAGE_ROW_TWICE", { table, id: twice.millrace_id });
   const shown = rows.slice(0, limit);
   const last = shown.at(-1);
   const more = rows.length > limit && last !== undefined;
   return {
     items: shown.map(({ millrace_at: _, millrace_id: __, ...row }) => row as unknown as Row),
-    nextCursor: more ? encode({ at: last.millrace_at, id: last.millrace_id }) : null,
+    nextCursor: more ? pageCursor({ at: last.millrace_at, id: last.millrace_id }) : null,
   };
 }
 
-const encode = (cursor: Cursor): string => Buffer.from(JSON.stringify([cursor.at, cursor.id])).toString("base64url");
+/** Where a page begins: after this row. */
+export const pageCursor = (cursor: Cursor): string =>
+  Buffer.from(JSON.stringify([cursor.at, cursor.id])).toString("base64url");
 
 function decode(text: string): Cursor {
   try {

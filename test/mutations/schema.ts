@@ -4,12 +4,10 @@ import type { Mutation } from "./mutation.ts";
 const migrate = "lib/schema/migrate.ts";
 const lock = "lib/schema/migration-lock.ts";
 const index = "lib/schema/fetch-index.ts";
-const page = "lib/write/paginate.ts";
 const migrations = ["test/integration/schema/migrate.test.ts"];
 const definitions = ["test/integration/schema/definitions.test.ts"];
 const backfills = ["test/integration/schema/backfill.test.ts"];
 const role = ["test/integration/schema/application-role.test.ts"];
-const pages = ["test/integration/write/paginate.test.ts"];
 
 export const mutations: readonly Mutation[] = [
   {
@@ -164,39 +162,6 @@ export const mutations: readonly Mutation[] = [
     remove: 'lock_timeout: "2s", ',
     tests: role,
     guard: "the application waits for locks two seconds",
-  },
-  {
-    file: page,
-    remove: "${at} ${bound} ${time} and ",
-    tests: pages,
-    guard: "an index scan starts at the cursor",
-  },
-  {
-    file: page,
-    remove: "sql<string>`${at}::text`",
-    by: "sql<string>`date_trunc('milliseconds', ${at})::text`",
-    tests: pages,
-    guard: "the cursor keeps microseconds",
-  },
-  {
-    file: page,
-    remove: " or (${at} = ${time} and ${id} ${after} ${key})",
-    tests: pages,
-    guard: "ties are not lost between pages",
-  },
-  {
-    file: page,
-    remove: "isTimestamp(at) && isUuid(id)",
-    by: "typeof at === 'string' && isUuid(id)",
-    tests: pages,
-    guard: "the cursor's time is checked",
-  },
-  {
-    file: page,
-    remove: "isTimestamp(at) && isUuid(id)",
-    by: "isTimestamp(at)",
-    tests: pages,
-    guard: "the cursor's id is checked",
   },
   {
     file: "lib/write/writer.ts",
