@@ -73,6 +73,13 @@ export const mutations: readonly Mutation[] = [
   },
   {
     file: wanted,
+    remove: "or ${seen}.dead and ${t}.lock_token = ${seen}.seen_token)",
+    by: "or ${seen}.dead)",
+    tests: lock,
+    guard: "a verdict holds only for the lock that it was made on",
+  },
+  {
+    file: wanted,
     remove: "(not ${seen}.yields or ",
     by: "(true or ",
     tests: lock,

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { openTransaction } from "../../support/overlap.ts";
+import { openTransaction, stopReads } from "../../support/overlap.ts";
 import { FREE, hold, lockOf, lockRows, takeRow } from "../../support/related-steps.ts";
 import { createRelatedEngine, type RelatedEngine } from "../../support/related-tables.ts";
-import { onClient, untilBlocked } from "../../support/steps.ts";
+import { untilBlocked } from "../../support/steps.ts";
 
 let engine: RelatedEngine;
 beforeAll(async () => {
@@ -10,6 +10,15 @@ beforeAll(async () => {
 });
 afterAll(() => engine?.[Symbol.asyncDispose]());
 beforeEach(() => engine.clear());
+
+/** Somebody else claims the groups. */
+const STEAL = [
+  "update groups set lock_token = '00000000-0000-4000-8000-00000000000a'",
+  "update millrace.items set lock_token = '00000000-0000-4000-8000-00000000000a'",
+];
+const steal = async () => {
+  for (const statement of STEAL) await engine.query(statement);
+};
 
 const related = async (id: string) =>
   (await engine.query<{ related: unknown }>("select related from millrace.items where item_id = $1", [id]))[0]?.related;
@@ -118,7 +127,7 @@ describe("children", () => {
   test("a row that was lost is stale: nothing is locked", async () => {
     const { id, members } = await engine.group(1);
     const group = await takeRow(engine, "groups", id);
-    await engine.query("update groups set lock_token = gen_random_uuid() where id = $1", [id]);
+    await steal();
     expect((await lockRows(engine, "groups", [group]))[0]!.result).toBe("stale");
     expect(await lockOf(engine, "members", members[0]!)).toEqual(FREE);
   });
@@ -146,7 +155,7 @@ describe("children", () => {
     const { id, members } = await engine.group(1);
     const group = await takeRow(engine, "groups", id);
     await using thief = await openTransaction(engine);
-    await thief.query("update groups set lock_token = gen_random_uuid() where id = $1", [id]);
+    for (const statement of STEAL) await thief.query(statement);
     const locking = lockRows(engine, "groups", [group]);
     await untilBlocked(engine);
     await thief.commit();
@@ -159,22 +168,19 @@ describe("children", () => {
     const task = await engine.insert("tasks", { status: "ending", member_id: members[0] });
     await hold(engine, "members", members[0]!, { owner: `endings:${task}` });
     const group = await takeRow(engine, "groups", id);
-    const client = await engine.database.connect();
-    try {
-      // the group's statement has its snapshot, in which the lock is dead
-      await client.query("begin isolation level repeatable read");
-      await client.query("select 1 from groups");
-      const token = crypto.randomUUID();
-      await engine.query("update tasks set lock_token = $1, lock_expires_at = now() + interval '30 s' where id = $2", [
-        token,
-        task,
-      ]);
-      await hold(engine, "members", members[0]!, { owner: `endings:${task}`, token });
-      await expect(lockRows(engine, "groups", [group], { run: onClient(client) })).rejects.toThrow();
-    } finally {
-      await client.end();
-    }
-    expect((await lockRows(engine, "groups", [group]))[0]!.result).toBe("contention");
+    // the group's statement has its snapshot, in which the lock is dead, and has not locked anything
+    await using stop = await stopReads(engine, "members");
+    const locking = lockRows(engine, "groups", [group]);
+    await untilBlocked(engine);
+    const token = crypto.randomUUID();
+    await engine.query("update tasks set lock_token = $1, lock_expires_at = now() + interval '30 s' where id = $2", [
+      token,
+      task,
+    ]);
+    await hold(engine, "members", members[0]!, { owner: `endings:${task}`, token });
+    await stop.goOn();
+    expect((await locking)[0]!.result).toBe("contention");
+    expect(await lockOf(engine, "members", members[0]!)).toMatchObject({ token });
   });
 
   test("two groups of a batch get their own", async () => {

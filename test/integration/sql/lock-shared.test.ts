@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { stopReads } from "../../support/overlap.ts";
 import { FREE, hold, lockOf, lockRows, takeRow } from "../../support/related-steps.ts";
 import { createRelatedEngine, type RelatedEngine } from "../../support/related-tables.ts";
 import { claimRows, fetchRows, untilBlocked } from "../../support/steps.ts";
@@ -113,7 +114,7 @@ describe("a list of shared rows", () => {
     const task = await running([members[2]!, members[0]!, members[2]!]);
     const [answer] = await lockRows(engine, "tasks", [task]);
     expect(answer).toMatchObject({ result: "locked", related: { members: [members[0], members[2]] } });
-    const other = await running([members[1]!, members[2]!]);
+    const other = await running([members[1]!, members[2]!, members[2]!]);
     expect((await lockRows(engine, "tasks", [other]))[0]).toMatchObject({
       result: "contention",
       missing: { members: [members[2]] },
@@ -177,6 +178,17 @@ describe("pick", () => {
     await lockRows(engine, "tasks", [task]);
     await engine.query("update members set lock_token = null, lock_expires_at = null where id = $1", [members[0]]);
     expect((await lockRows(engine, "tasks", [task]))[0]!.related).toEqual({ member: [members[1]] });
+  });
+
+  test("looks at the row again under its lock: one that has just been filled is passed over", async () => {
+    const { id, members } = await engine.group(2);
+    const task = await waiting(id);
+    await using stop = await stopReads(engine, "members");
+    const locking = lockRows(engine, "tasks", [task]);
+    await untilBlocked(engine);
+    await engine.query("update members set busy = 2 where id = $1", [members[0]]);
+    await stop.goOn();
+    expect((await locking)[0]!.related).toEqual({ member: [members[1]] });
   });
 
   test("twenty at once over five rows: five get one each", async () => {
