@@ -146,6 +146,10 @@ describe("contention at the end", () => {
           m[0],
         ]),
     ],
+    [
+      "a related row carries another token under the same owner",
+      (m) => hold(engine, "members", m[0]!, { owner: "groups" }),
+    ],
     ["a related row is gone", (m) => engine.query("delete from members where id = $1", [m[0]])],
     ["a child has come that the pass has not seen", (_, id) => engine.insert("members", { group_id: id })],
   ];
