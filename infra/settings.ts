@@ -5,6 +5,8 @@ export interface Settings {
   readonly stage: Stage;
   /** Where the volumes, instances and jobs of the reference application live. */
   readonly cloud: "local" | "ec2";
+  /** Required where `cloud` is `ec2`, and unused elsewhere. */
+  readonly ec2?: Ec2Settings;
   /** Minutes between two scheduled runs: the bound within which a row is found whose every hint was lost. */
   readonly schedulePeriodMinutes: number;
   readonly concurrency: Concurrency;
@@ -37,6 +39,18 @@ interface Concurrency {
   readonly connectionBudget: number;
 }
 
+export interface Ec2Settings {
+  /** A type of the Nitro system: others do not tell a volume's id to the machine. The newest Amazon Linux 2023 runs on it. */
+  readonly instanceType: string;
+  /** Size of an instance's own disk, which goes with it. At least 8, that of the image. */
+  readonly diskGigabytes: number;
+  /**
+   * Where instances and volumes are made: a subnet with a way to Systems Manager, by an internet or NAT gateway or by
+   * endpoints. Default: the stack makes a network with one public subnet.
+   */
+  readonly network?: { readonly vpcId: string; readonly subnetId: string; readonly availabilityZone: string };
+}
+
 export interface DatabaseSettings {
   /** Aurora capacity units. 0 lets an idle database pause; the schedule period must then exceed `autoPauseMinutes`. */
   readonly minCapacity: number;
@@ -54,6 +68,8 @@ export interface DatabaseSettings {
 export type Stage = "dev" | "staging" | "prod";
 
 const concurrency: Concurrency = { fetcher: 6, heartbeater: 2, api: 10, callsInFlight: 2, connectionBudget: 80 };
+
+const smallInstances: Ec2Settings = { instanceType: "t4g.small", diskGigabytes: 8 };
 
 const disposable: DatabaseSettings = {
   minCapacity: 0.5,
@@ -78,6 +94,7 @@ const stages: Record<Stage, Omit<Settings, "stage">> = {
   /** A disposable stack in an account. Its database pauses when nothing is due, so the safety net is wider. */
   staging: {
     cloud: "ec2",
+    ec2: smallInstances,
     schedulePeriodMinutes: 60,
     concurrency,
     database: { ...disposable, minCapacity: 0, autoPauseMinutes: 10 },
@@ -87,6 +104,7 @@ const stages: Record<Stage, Omit<Settings, "stage">> = {
   },
   prod: {
     cloud: "ec2",
+    ec2: smallInstances,
     schedulePeriodMinutes: 1,
     concurrency,
     database: {

@@ -1,4 +1,4 @@
-import type { Settings } from "../settings.ts";
+import type { Ec2Settings, Settings } from "../settings.ts";
 import { InfraError } from "./errors.ts";
 
 /** A function, the queue it empties and the queue that takes what it cannot handle, as numbers. Times in seconds. */
@@ -85,8 +85,12 @@ export function checkFunctionTimeout(name: string, seconds: number): void {
   );
 }
 
-/** Throws for a schedule that EventBridge cannot keep, and for a database that the schedule never lets pause. */
-export function checkSettings({ schedulePeriodMinutes: period, database }: Settings): void {
+/**
+ * Throws for a schedule that EventBridge cannot keep, for a database that the schedule never lets pause, and for a cloud
+ * that does not know what to make.
+ */
+export function checkSettings({ schedulePeriodMinutes: period, database, cloud, ec2 }: Settings): void {
+  if (cloud === "ec2") checkEc2(ec2);
   if (!Number.isInteger(period) || period < 1) {
     throw new InfraError(
       "SCHEDULE_PERIOD",
@@ -101,3 +105,28 @@ export function checkSettings({ schedulePeriodMinutes: period, database }: Setti
     );
   }
 }
+
+function checkEc2(settings: Ec2Settings | undefined): void {
+  if (settings === undefined) throw ec2Error("the stage has no ec2 settings");
+  const { instanceType, diskGigabytes, network } = settings;
+  if (!/^[a-z][\w-]*\.[\w-]+$/.test(instanceType)) {
+    throw ec2Error(`instanceType is "${instanceType}", not one such as t4g.small`);
+  }
+  if (!Number.isInteger(diskGigabytes) || diskGigabytes < 8) {
+    throw ec2Error(`diskGigabytes is ${diskGigabytes}, not a whole number from 8 up`);
+  }
+  if (network === undefined) return;
+  for (const [name, form] of Object.entries(networkForms)) {
+    const value = network[name as keyof typeof networkForms];
+    if (!form.test(value)) throw ec2Error(`network.${name} is "${value}"`);
+  }
+}
+
+const networkForms = {
+  vpcId: /^vpc-[0-9a-f]+$/,
+  subnetId: /^subnet-[0-9a-f]+$/,
+  availabilityZone: /^[a-z]+(-[a-z0-9]+)+$/,
+};
+
+const ec2Error = (problem: string) =>
+  new InfraError("EC2_SETTINGS", `cloud is ec2, but ${problem}: see Ec2Settings in infra/settings.ts`);

@@ -3,6 +3,7 @@ export const infraErrors = {
   UNKNOWN_STAGE: "the stage asked for is not in infra/settings.ts",
   SCHEDULE_PERIOD: "a schedule needs a whole number of minutes",
   AUTO_PAUSE: "the database would be scheduled awake, so it could never pause",
+  EC2_SETTINGS: "the ec2 cloud is not told, or not rightly, what its instances are and where",
   DUPLICATE_NAME: "two functions or two queues of the template have one name",
   FUNCTION_TIMEOUT: "a function cannot run longer than Lambda allows",
   MAX_CONCURRENCY: "an event source mapping cannot run fewer than two or more than a thousand functions",

@@ -5,6 +5,7 @@ import type * as sqs from "aws-cdk-lib/aws-sqs";
 import { Construct } from "constructs";
 import type { Manifest } from "../../lib/index.ts";
 import type { Settings } from "../settings.ts";
+import { defineCloud, type WorkerCloud } from "./cloud.ts";
 import type { Database } from "./database.ts";
 import { defineFunction } from "./functions.ts";
 import { consume, defineQueue, planConsumer, type QueuePair } from "./queues.ts";
@@ -36,10 +37,12 @@ export class Pipelines extends Construct {
   readonly fetcher: lambda.Function;
   readonly heartbeater: lambda.Function;
   private readonly props: PipelinesProps;
+  private readonly cloud: WorkerCloud;
 
   constructor(scope: Construct, id: string, props: PipelinesProps) {
     super(scope, id);
     this.props = props;
+    this.cloud = defineCloud(this, "Cloud", props.settings);
 
     const hints = this.hints();
     this.hintQueue = hints.pair.queue;
@@ -94,13 +97,15 @@ export class Pipelines extends Construct {
         ...database.environment(database.appSecret),
         HINT_QUEUE_URL: this.hintQueue.queueUrl,
         PIPELINE: pipeline.name,
-        CLOUD: settings.cloud,
+        ...this.cloud.environment,
       },
       settings,
       loops: true,
     });
     database.grantStatements(worker);
     grantSend(worker, this.hintQueue);
+    // Every worker: a manifest does not say which of them have to do with the cloud.
+    this.cloud.grant(worker);
     consume(worker, pair.queue, consumer);
     return { worker, pair };
   }
