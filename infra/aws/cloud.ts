@@ -23,7 +23,7 @@ export function defineCloud(scope: Construct, id: string, { cloud, ec2: settings
  * network already, a small one: a public subnet whose security group lets nobody in. Everything that workers make has
  * the tag `millrace:stack`, and their rights end there.
  */
-export class Ec2Cloud extends Construct implements WorkerCloud {
+class Ec2Cloud extends Construct implements WorkerCloud {
   readonly environment: Readonly<Record<string, string>>;
   readonly template: ec2.CfnLaunchTemplate;
   readonly role: iam.Role;
