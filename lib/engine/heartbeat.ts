@@ -73,9 +73,17 @@ function report(row: HeartbeatRow, { events }: Ports): void {
 async function sweepIfDue(registry: Registry, row: HeartbeatRow | undefined, ports: Ports): Promise<void> {
   const scan = row?.scan_age == null || row.scan_age >= SCAN_SECONDS;
   if (!scan && row?.sweep_age != null && row.sweep_age < SWEEP_SECONDS) return;
+  // what the first run unlocks may leave related locks dead: they must not wait for the next sweep
+  if ((await sweep(registry, scan, ports)) > 0) await sweep(registry, false, ports);
+}
+
+/** Answers the items whose related rows are still to be freed. */
+async function sweep(registry: Registry, scan: boolean, ports: Ports): Promise<number> {
   const { rows } = await ports.database.run(sweepSql(registry, scan), { patient: true });
   for (const { table, unlocked, ended, deleted } of rows)
     if (unlocked > 0 || ended > 0 || deleted > 0) ports.events.emit("locks.swept", { table, unlocked, ended, deleted });
-  const freed = rows.filter((r) => r.unlocked > 0).flatMap((r) => registry.of(r.table).map((p) => p.name));
-  await sendHints(ports.hints, freed);
+  const freed = rows.filter((r) => r.unlocked > 0).map((r) => r.table);
+  const waiting = freed.flatMap((t) => [...registry.of(t), ...registry.locksOn(t).map((use) => use.pipeline)]);
+  await sendHints(ports.hints, [...new Set(waiting.map((p) => p.name))]);
+  return rows[0]?.left ?? 0;
 }

@@ -4,6 +4,7 @@ import { QUEUE_STORAGE } from "./storage.ts";
 /** The engine's own migrations, by name, in schema `millrace`. */
 export const engineMigrations: Readonly<Record<string, Migration>> = {
   "0001_engine": { up: (db) => createEngineTables(db) },
+  "0002_reset_items": { up: (db) => indexResetItems(db) },
 };
 
 async function createEngineTables(db: Kysely<unknown>): Promise<void> {
@@ -34,4 +35,12 @@ async function createEngineTables(db: Kysely<unknown>): Promise<void> {
     'begin new.due_at = case when old.due_at = now() then now() + interval ''1 microsecond'' else now() end; return new; end'`.execute(
     db,
   );
+}
+
+/**
+ * The sweep finds rows that wait for another try, perhaps with an owner who does not want them any more. `resets` changes
+ * only where an item ends, which is no HOT update anyway.
+ */
+async function indexResetItems(db: Kysely<unknown>): Promise<void> {
+  await sql`create index items_reset on millrace.items (pipeline) where resets > 0`.execute(db);
 }
