@@ -3,6 +3,7 @@ import { queueLower } from "../define/options.ts";
 import type { Pipeline } from "../define/pipeline.ts";
 import { type InsertGroup, insertOf, patchColumns, withNows } from "./insert.ts";
 import {
+  common,
   drained,
   lines,
   pipelineOf,
@@ -146,7 +147,7 @@ function keptRelated({ states }: Pipeline, items: readonly ApplyItem[], touched:
     Object.entries(state.locks).flatMap(([name, lock]) => {
       const key = `${state.name}.${name}`;
       if (lock.kind !== "children" || !wanted.has(key)) return [];
-      const where = lock.where === null ? sql`true` : sql.raw(`(${lock.where.aliased})`);
+      const where = lock.where === null ? sql`true` : common(sql.raw(lock.where.aliased));
       return [
         sql`(not jsonb_exists(coalesce(m.complete, '[]'), ${text(key)}) or not exists (select 1 from ${table(lock.table)} t where ${sql.ref(`t.${lock.column}`)} = m.id and ${where} and t.lock_token is distinct from m.token))`,
       ];

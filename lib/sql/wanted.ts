@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { type RelatedLock, type RelatedLocks, relatedOwner } from "../define/locks.ts";
-import { EACH, int, type Scope, type Sql, table, text } from "./parts.ts";
+import { common, EACH, int, type Scope, type Sql, table, text } from "./parts.ts";
 import { deadLock, yielding } from "./related.ts";
 
 /** Candidates that a `pick` looks at: a table of held rows must not be read whole. */
@@ -67,8 +67,9 @@ function wantOf(scope: Scope, name: string, lock: RelatedLock, n: number): Want 
   };
 }
 
+/** Out of the planner's sight: it may repeat a fetch index's predicate, and that index would be read whole. */
 const whereOf = (lock: RelatedLock): Sql =>
-  "where" in lock && lock.where !== null ? sql.raw(`(${lock.where.aliased})`) : sql`true`;
+  "where" in lock && lock.where !== null ? common(sql.raw(lock.where.aliased)) : sql`true`;
 
 /** What the main rows want, by the statement's snapshot. */
 function candidates(scope: Scope, lock: RelatedLock): Sql {

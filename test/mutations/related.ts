@@ -197,7 +197,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     file: answers,
-    remove: "lock.where === null ? sql`true` : sql.raw(`(${lock.where.aliased})`)",
+    remove: "lock.where === null ? sql`true` : common(sql.raw(lock.where.aliased))",
     by: "sql`true`",
     tests: apply,
     guard: "a child that the state does not want does not matter",
