@@ -4,6 +4,7 @@ import type { Registry } from "../define/registry.ts";
 import { MillraceError } from "../errors.ts";
 import { table, text } from "../sql/parts.ts";
 import { statement } from "../sql/statement.ts";
+import { lockColumns } from "./lock-columns.ts";
 import type { SchemaDatabase } from "./migrate.ts";
 
 const ENGINE: readonly string[] = ENGINE_COLUMNS;
@@ -18,10 +19,10 @@ const UNANSWERABLE = [
 ];
 
 /**
- * The columns of a table, checked for those that a pipeline needs and for types that it cannot read.
+ * The columns of a table, checked for those that a pipeline needs, those that locks name, and types that it cannot read.
  * @throws COLUMN_MISSING, COLUMN_TYPE
  */
-async function tableColumns(database: SchemaDatabase, name: string): Promise<readonly string[]> {
+async function tableColumns(database: SchemaDatabase, registry: Registry, name: string): Promise<readonly string[]> {
   const { rows } = await database.run(
     statement<{ name: string; type: string }>(
       "columns",
@@ -30,7 +31,7 @@ async function tableColumns(database: SchemaDatabase, name: string): Promise<rea
     ),
   );
   const columns = rows.map((r) => r.name);
-  const missing = ENGINE.filter((c) => !columns.includes(c));
+  const missing = [...ENGINE, ...lockColumns(registry, name)].filter((c) => !columns.includes(c));
   if (missing.length > 0) throw new MillraceError("COLUMN_MISSING", { table: name, columns: missing.join(", ") });
   const unanswerable = rows.filter((r) => UNANSWERABLE.includes(r.type)).map((r) => `${r.name} (${r.type})`);
   if (unanswerable.length > 0)
@@ -43,7 +44,7 @@ async function tableColumns(database: SchemaDatabase, name: string): Promise<rea
  * and leaves `due_at` alone, sets `due_at` to now.
  */
 export async function createDueTrigger(database: SchemaDatabase, registry: Registry, name: string): Promise<void> {
-  const columns = await tableColumns(database, name);
+  const columns = await tableColumns(database, registry, name);
   const watched = registry.readyNames(name).filter((c) => columns.includes(c) && !ENGINE.includes(c));
   const list = (row: string) => sql.join(watched.map((c) => sql.ref(`${row}.${c}`)));
   const trigger = sql.id("millrace_due");

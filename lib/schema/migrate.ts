@@ -29,8 +29,8 @@ export interface MigrateOptions {
 }
 
 /**
- * Brings the database up to date: the engine's tables, the application's migrations, then for each pipeline its row, its
- * trigger and its index; rows that only a new definition makes ready are made due. One run at a time; a run that was
+ * Brings the database up to date: the engine's tables, the application's migrations, the trigger of each table whose rows
+ * are locked, then for each pipeline its row and its index; rows that only a new definition makes ready are made due. One run at a time; a run that was
  * killed is repaired by the next.
  * @throws MIGRATION_LOCKED, MIGRATION_LOCK_LOST, MIGRATION_FAILED, COLUMN_MISSING, INDEX_BUILD
  */
@@ -46,7 +46,7 @@ export async function migrate(options: MigrateOptions): Promise<void> {
     await runMigrations(database, lock, "engine_migrations", engineMigrations, log);
     await options.prepare?.(lock);
     await runMigrations(database, lock, "migrations", options.migrations, log);
-    for (const table of registry.tables) await createDueTrigger(database, registry, table);
+    for (const table of registry.lockedTables) await createDueTrigger(database, registry, table);
     for (const pipeline of registry.pipelines) await syncPipeline(options, lock, pipeline, log);
   });
 }
