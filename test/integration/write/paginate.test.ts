@@ -218,9 +218,10 @@ describe("rows joined to those of the list", () => {
       .selectFrom("entries")
       .innerJoin("targets", "targets.entry_id", "entries.id")
       .select("targets.name");
+    const details = { table: "entries", id: (await sorted("id"))[0] };
     await expect(paginate(query, { table: "entries", limit })).rejects.toMatchObject({
       code: "PAGE_ROW_TWICE",
-      details: { table: "entries", id: (await sorted("id"))[0] },
+      details,
     });
   });
 });
