@@ -99,7 +99,7 @@ function extendOf(pipelines: readonly Pipeline[], name: string, n: number): read
       ];
     if (!relatedTables(p).includes(name)) return [];
     return [
-      sql`select cast(e.id as uuid), h.token, h.near, h.upto, null from ${h} h cross join lateral jsonb_array_elements_text(h.related -> ${text(name)}) e(id) where h.alive and h.ours and h.state = 'processing'`,
+      sql`select cast(e.id as uuid) as id, h.token, h.near, h.upto, null::text as pipeline from ${h} h cross join lateral jsonb_array_elements_text(h.related -> ${text(name)}) e(id) where h.alive and h.ours and h.state = 'processing'`,
     ];
   });
   return [
