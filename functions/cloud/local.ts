@@ -1,53 +1,91 @@
-import type { Cloud } from "./cloud.ts";
+import type { Cloud, CommandState, InstanceState } from "./cloud.ts";
 import { CloudError } from "./errors.ts";
+import { callsTo, objectOf } from "./local-http.ts";
 
 /** The provider of the local stack, over HTTP at `url` (no slash at its end). */
 export function createLocalCloud(url: string): Cloud {
+  const call = callsTo(url);
+  const post = async (op: string, path: string, body: unknown, signal: AbortSignal) =>
+    call(op, { method: "POST", path, body, signal });
+  const get = async (op: string, path: string, signal: AbortSignal) => call(op, { method: "GET", path, signal });
+  const remove = async (op: string, path: string, query: Record<string, string>, signal: AbortSignal) => {
+    await call(op, { method: "DELETE", path: `${path}?${new URLSearchParams(query)}`, signal });
+  };
+
+  /** The answer when it is what was asked for. Errors: CLOUD_ANSWER. */
+  function understood<T>(op: string, answer: unknown, read: (answer: unknown) => T | undefined, what: string): T {
+    const value = read(answer);
+    if (value !== undefined) return value;
+    throw new CloudError("CLOUD_ANSWER", { op, url, reason: `no ${what} in ${JSON.stringify(answer)?.slice(0, 200)}` });
+  }
+
+  const create = async (op: string, path: string, body: unknown, signal: AbortSignal) =>
+    understood(op, await post(op, path, body, signal), idOf, "id");
+  const find = async (op: string, path: string, tag: string, signal: AbortSignal) =>
+    understood(op, await get(op, `${path}?${new URLSearchParams({ tag })}`, signal), idsOf, "ids");
+
   return {
-    async createVolume({ key, tag, name, sizeGb }, { signal }) {
-      const op = "createVolume";
-      const body = JSON.stringify({ key, tag, name, sizeGb });
-      const headers = { "content-type": "application/json" };
-      const text = await call(op, `${url}/volumes`, { method: "POST", headers, body, signal });
-      const { id } = parsed(text) ?? {};
-      if (typeof id === "string") return { id };
-      throw new CloudError("CLOUD_ANSWER", { op, url, reason: `no id in ${text.slice(0, 200)}` });
+    createVolume: async ({ key, tag, name, sizeGb }, { signal }) =>
+      create("createVolume", "/volumes", { key, tag, name, sizeGb }, signal),
+    deleteVolume: async ({ tag, name }, { signal }) => remove("deleteVolume", "/volumes", { tag, name }, signal),
+    findVolumes: async (tag, { signal }) => find("findVolumes", "/volumes", tag, signal),
+
+    createInstance: async ({ key, tag, name }, { signal }) =>
+      create("createInstance", "/instances", { key, tag, name }, signal),
+    async instanceState(id, { signal }) {
+      const op = "instanceState";
+      return understood(op, await get(op, `/instances/${encodeURIComponent(id)}`, signal), instanceState, "state");
     },
-    async deleteVolume({ tag, name }, { signal }) {
-      const query = new URLSearchParams({ tag, name });
-      await call("deleteVolume", `${url}/volumes?${query}`, { method: "DELETE", signal });
+    deleteInstance: async ({ tag, name }, { signal }) => remove("deleteInstance", "/instances", { tag, name }, signal),
+    findInstances: async (tag, { signal }) => find("findInstances", "/instances", tag, signal),
+
+    async attachVolume({ volumeId, instanceId }, { signal }) {
+      await post("attachVolume", "/attachments", { volumeId, instanceId }, signal);
+    },
+    detachVolume: async ({ volumeId, instanceId }, { signal }) =>
+      remove("detachVolume", "/attachments", { volumeId, instanceId }, signal),
+
+    runCommand: async ({ key, instanceId, command, volumes }, { signal }) =>
+      create("runCommand", "/commands", { key, instanceId, command, volumes }, signal),
+    async commandState(id, { signal }) {
+      const op = "commandState";
+      return understood(op, await get(op, `/commands/${encodeURIComponent(id)}`, signal), commandState, "state");
+    },
+    async stopCommand(id, graceSeconds, { signal }) {
+      await post("stopCommand", `/commands/${encodeURIComponent(id)}/stop`, { graceSeconds }, signal);
+    },
+    async readOutput(id, from, { signal }) {
+      const op = "readOutput";
+      const path = `/commands/${encodeURIComponent(id)}/output?from=${from}`;
+      return understood(op, await get(op, path, signal), outputOf, "text");
     },
   };
 }
 
-/** The body of a good answer; everything else becomes a CloudError, or the reason of the caller's signal. */
-async function call(op: string, url: string, init: RequestInit & { readonly signal: AbortSignal }): Promise<string> {
-  let status: number;
-  let text: string;
-  try {
-    const response = await fetch(url, init);
-    status = response.status;
-    text = await response.text();
-  } catch (error) {
-    if (init.signal.aborted) throw init.signal.reason;
-    throw new CloudError("CLOUD_UNREACHABLE", { op, url, reason: reasonOf(error) }, { cause: error });
-  }
-  if (status < 300) return text;
-  const { code = "", message = text.slice(0, 200) } = parsed(text) ?? {};
-  throw new CloudError(status < 500 ? "CLOUD_REFUSED" : "CLOUD_FAILED", { op, status, code, reason: message });
+function idOf(answer: unknown): { readonly id: string } | undefined {
+  const id = objectOf(answer)?.["id"];
+  return typeof id === "string" ? { id } : undefined;
 }
 
-function parsed(text: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : undefined;
-  } catch {
-    return undefined;
-  }
+function idsOf(answer: unknown): readonly string[] | undefined {
+  if (!Array.isArray(answer)) return undefined;
+  const ids = answer.map((each) => idOf(each)?.id);
+  return ids.every((id) => id !== undefined) ? ids : undefined;
 }
 
-/** fetch hides the socket's error behind "fetch failed". */
-function reasonOf(error: unknown): string {
-  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-  return cause instanceof Error ? cause.message || cause.name : String(cause);
+function instanceState(answer: unknown): InstanceState | undefined {
+  const state = objectOf(answer)?.["state"];
+  return state === "starting" || state === "running" || state === "gone" ? state : undefined;
+}
+
+function commandState(answer: unknown): CommandState | undefined {
+  const { state, exitCode, reason } = objectOf(answer) ?? {};
+  if (state === "running") return { state };
+  if (state === "exited" && typeof exitCode === "number") return { state, exitCode };
+  return state === "lost" && typeof reason === "string" ? { state, reason } : undefined;
+}
+
+function outputOf(answer: unknown): { readonly text: string; readonly next: number } | undefined {
+  const { text, next } = objectOf(answer) ?? {};
+  return typeof text === "string" && typeof next === "number" ? { text, next } : undefined;
 }

@@ -36,7 +36,12 @@ export async function startServices(
   for (const { name, attributes } of plan.queues) await sqs.createQueue(name, attributes);
 
   const killCaller = (sandboxId: string) => compute.killSandbox(sandboxId);
-  const cloud = await startCloud({ dir: state.path("cloud"), port: 0, killCaller });
+  const cloud = await startCloud({
+    dir: state.path("cloud"),
+    port: 0,
+    killCaller,
+    started: (pid, what) => state.processes.add(pid, what),
+  });
   cleanUp.defer(() => cloud.close());
   const { functions: plans, asyncSettings } = plan;
   const compute = createCompute({ plans, asyncSettings, state, cloudUrl: cloud.url });

@@ -7,10 +7,18 @@
 export type FaultKind = "delay" | "fail" | "killCaller";
 
 /** The operations of the cloud, by the names that the log and the faults use. */
-export type Op = "createVolume" | "deleteVolume";
+export type Op =
+  | "createVolume"
+  | "deleteVolume"
+  | "createInstance"
+  | "deleteInstance"
+  | "attachVolume"
+  | "detachVolume"
+  | "runCommand"
+  | "stopCommand";
 
 export interface Fault {
-  /** An operation's name, or a part of a volume's name; null matches every operation. */
+  /** An operation's name, or a part of the name of a volume or an instance; null matches every operation. */
   readonly match: string | null;
   readonly kind: FaultKind;
   readonly seconds: number;

@@ -2,41 +2,47 @@ import { mkdirSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { openCommands } from "./commands.ts";
 import { type CloudFaults, createFaults } from "./faults.ts";
+import { openInstances } from "./instances.ts";
 import { type CloudLog, openLog } from "./log.ts";
 import { createOperations } from "./operations.ts";
 import { type CloudAnswer, failure, type RouteParts, route } from "./routes.ts";
 import { openVolumes } from "./volumes.ts";
 
 export interface CloudOptions {
-  /** Where volumes, closed tags and `log.jsonl` live; made when missing, found again after a restart. */
+  /** Where volumes, instances, commands, closed tags and `log.jsonl` live; made when missing, found again after a restart. */
   readonly dir: string;
   /** 0 takes any free port. */
   readonly port: number;
   /** Kills the process behind a sandbox id at once, as a crash would. */
   killCaller(sandboxId: string): void;
+  /** Told of every process that the cloud starts, so that somebody else can end what a killed stack left. Default: nobody is. */
+  started?(pid: number, what: string): void;
 }
 
 export interface LocalCloud {
   readonly url: string;
   readonly faults: CloudFaults;
   readonly log: CloudLog;
-  /** Drops every connection and stops. Operations that are still waiting are not done. */
+  /** Drops every connection, ends every instance and stops. Operations that are still waiting are not done. */
   close(): Promise<void>;
 }
 
 /**
- * A provider of volumes for one machine, on a loopback port. Idempotent by key, deletes by tag, keeps everything
+ * A provider of volumes and instances for one machine, on a loopback port. Idempotent by key, deletes by tag, keeps everything
  * in `dir`. Callers that go through `/as/<sandbox id>/…` can be killed by a fault.
  */
-export async function startCloud({ dir, port, killCaller }: CloudOptions): Promise<LocalCloud> {
+export async function startCloud({ dir, port, killCaller, started = () => {} }: CloudOptions): Promise<LocalCloud> {
   mkdirSync(dir, { recursive: true });
   const stop = new AbortController();
   const volumes = openVolumes(dir);
+  const commands = openCommands(dir);
+  const instances = openInstances({ dir, commands, started });
   const faults = createFaults();
   const log = openLog(join(dir, "log.jsonl"));
-  const operations = createOperations({ volumes, faults, log, stopped: stop.signal });
-  const parts: RouteParts = { volumes, operations, faults, log };
+  const operations = createOperations({ volumes, instances, commands, faults, log, stopped: stop.signal });
+  const parts: RouteParts = { volumes, instances, commands, operations, faults, log };
 
   const server = createServer((request, response) => {
     serve(request, response, parts, killCaller).catch((error: unknown) => {
@@ -52,6 +58,7 @@ export async function startCloud({ dir, port, killCaller }: CloudOptions): Promi
     async close() {
       stop.abort();
       await operations.idle();
+      await instances.close();
       const closed = new Promise((resolve) => server.close(resolve));
       server.closeAllConnections();
       await closed;

@@ -6,10 +6,20 @@ export interface LogLine {
   /** When it ended, ISO 8601 in UTC. */
   readonly at: string;
   readonly op: Op;
-  /** The idempotency key of the volume; null when there was no volume to delete. */
+  /** The idempotency key of the volume, instance or command; null when there was none, and for attachments. */
   readonly key: string | null;
+  /** Of the volume or instance, both for attachments; for a command its instance's. */
   readonly name: string;
-  readonly outcome: "created" | "existing" | "deleted" | "missing" | "failed" | "killed";
+  readonly outcome:
+    | "created"
+    | "existing"
+    | "deleted"
+    | "attached"
+    | "detached"
+    | "stopping"
+    | "missing"
+    | "failed"
+    | "killed";
 }
 
 export interface CloudLog {

@@ -1,8 +1,18 @@
 import { LocalError } from "../errors.ts";
+import type { CommandStore } from "./commands.ts";
 import type { CloudFaults } from "./faults.ts";
+import type { Instances } from "./instances.ts";
 import type { CloudLog } from "./log.ts";
 import type { Operations, Result } from "./operations.ts";
-import { parseFault, parseVolumeRequest } from "./requests.ts";
+import {
+  parseAttachment,
+  parseCommandRequest,
+  parseFault,
+  parseInstanceRequest,
+  parseOffset,
+  parseStop,
+  parseVolumeRequest,
+} from "./requests.ts";
 import type { VolumeStore } from "./volumes.ts";
 
 export interface CloudRequest {
@@ -15,6 +25,8 @@ export type CloudAnswer = { readonly status: number; readonly body?: unknown } |
 
 export interface RouteParts {
   readonly volumes: VolumeStore;
+  readonly instances: Instances;
+  readonly commands: CommandStore;
   readonly operations: Operations;
   readonly faults: CloudFaults;
   readonly log: CloudLog;
@@ -23,10 +35,9 @@ export interface RouteParts {
 /** One request of the cloud's HTTP interface to its answer. */
 export async function route(request: CloudRequest, parts: RouteParts): Promise<CloudAnswer> {
   const { method, url } = request;
-  const [, collection, id, ...rest] = url.pathname.split("/");
-  if (rest.length > 0) return notFound(url.pathname);
+  const [, collection, id, ...more] = url.pathname.split("/");
   try {
-    switch (`${method} ${collection}${id === undefined ? "" : "/:id"}`) {
+    switch ([`${method} ${collection}`, ...(id === undefined ? [] : [":id"]), ...more].join("/")) {
       case "POST volumes":
         return answer(await parts.operations.createVolume(parseVolumeRequest(json(request.body))));
       case "GET volumes":
@@ -39,6 +50,28 @@ export async function route(request: CloudRequest, parts: RouteParts): Promise<C
       }
       case "DELETE volumes/:id":
         return answer(await parts.operations.deleteVolume({ id: id ?? "" }));
+      case "POST instances":
+        return answer(await parts.operations.createInstance(parseInstanceRequest(json(request.body))));
+      case "GET instances": {
+        const tag = url.searchParams.get("tag");
+        return { status: 200, body: tag === null ? parts.instances.list() : parts.instances.byTag(tag) };
+      }
+      case "DELETE instances":
+        return answer(await parts.operations.deleteInstance(tagOf(url.searchParams)));
+      case "GET instances/:id":
+        return { status: 200, body: { ...parts.instances.get(id ?? ""), state: parts.instances.state(id ?? "") } };
+      case "POST attachments":
+        return answer(await parts.operations.attachVolume(parseAttachment(json(request.body))));
+      case "DELETE attachments":
+        return answer(await parts.operations.detachVolume(parseAttachment(Object.fromEntries(url.searchParams))));
+      case "POST commands":
+        return answer(await parts.operations.runCommand(parseCommandRequest(json(request.body))));
+      case "GET commands/:id":
+        return { status: 200, body: parts.commands.state(id ?? "") };
+      case "POST commands/:id/stop":
+        return answer(await parts.operations.stopCommand(id ?? "", parseStop(json(request.body))));
+      case "GET commands/:id/output":
+        return { status: 200, body: parts.commands.output(id ?? "", parseOffset(url.searchParams.get("from"))) };
       case "POST faults": {
         const fault = parseFault(json(request.body));
         parts.faults.add(fault);
@@ -63,9 +96,9 @@ export async function route(request: CloudRequest, parts: RouteParts): Promise<C
 function answer(result: Result): CloudAnswer {
   switch (result.kind) {
     case "created":
-      return { status: 201, body: result.volume };
+      return { status: 201, body: result.body };
     case "existing":
-      return { status: 200, body: result.volume };
+      return { status: 200, body: result.body };
     case "deleted":
       return { status: 204 };
     case "failed":
@@ -84,9 +117,9 @@ function find(query: URLSearchParams, volumes: VolumeStore) {
 
 function tagOf(query: URLSearchParams) {
   const tag = query.get("tag");
-  // Without a tag this would be "delete every volume of everybody".
+  // Without a tag this would be "delete everything of everybody".
   if (tag === null || tag === "")
-    throw new LocalError("BAD_REQUEST", { field: "tag", problem: "must say whose volumes to delete" });
+    throw new LocalError("BAD_REQUEST", { field: "tag", problem: "must say whose things to delete" });
   return { tag, name: query.get("name") ?? "" };
 }
 

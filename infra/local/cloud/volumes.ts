@@ -1,16 +1,13 @@
-import { createHash, randomUUID } from "node:crypto";
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { openClosedTags, openStore, readJson, type Thing, writeJson } from "./store.ts";
 
 /** What `volume.json` in a volume's directory says. */
-export interface Volume {
-  readonly id: string;
-  readonly key: string;
+export interface Volume extends Thing {
   /** Whose volume it is; deleting by tag removes every volume of one owner. */
   readonly tag: string | null;
   readonly name: string;
   readonly sizeGb: number;
-  readonly createdAt: string;
 }
 
 export type VolumeRequest = Pick<Volume, "key" | "tag" | "name" | "sizeGb">;
@@ -27,63 +24,39 @@ export interface VolumeStore {
   /** From now on, also after a restart, nothing is created for this tag. */
   closeTag(tag: string): void;
   isClosed(tag: string): boolean;
+  /** The folder of what has been written to a volume; made when a volume of an earlier version lacks it. */
+  dataOf(id: string): string;
+  /** The instance that was given the volume last, undefined when it was taken from it again. */
+  holder(id: string): string | undefined;
+  setHolder(id: string, instanceId: string | undefined): void;
 }
 
-/**
- * Volumes as directories: `<dir>/volumes/<id>/volume.json`.
- *
- * The id is a function of the key, so the directories themselves are the index of keys: it survives a restart,
- * and two creates with one key cannot make two volumes. A directory appears by rename, complete or not at all.
- */
+/** Volumes as directories: `<dir>/volumes/<id>` with `volume.json`, `data/`, and `attached.json` while attached. */
 export function openVolumes(dir: string): VolumeStore {
-  const volumesDir = join(dir, "volumes");
-  const closedDir = join(dir, "closed-tags");
-  const stagingDir = join(dir, "staging");
-  rmSync(stagingDir, { recursive: true, force: true });
-  for (const path of [volumesDir, closedDir, stagingDir]) mkdirSync(path, { recursive: true });
-
-  const read = (id: string): Volume | undefined => {
-    if (!ID.test(id)) return undefined;
-    const file = join(volumesDir, id, "volume.json");
-    return existsSync(file) ? (JSON.parse(readFileSync(file, "utf8")) as Volume) : undefined;
-  };
-  const list = () =>
-    readdirSync(volumesDir)
-      .map(read)
-      .filter((volume) => volume !== undefined);
-
+  const store = openStore<Volume>({ dir, folder: "volumes", file: "volume.json", prefix: "vol", inside: ["data"] });
+  const closed = openClosedTags(dir, "closed-tags");
+  const attached = (id: string) => join(store.path(id), "attached.json");
   return {
     create(request) {
-      const id = idOf(request.key);
-      const earlier = read(id);
-      if (earlier !== undefined) return { volume: earlier, made: false };
-
-      const volume: Volume = { id, ...request, createdAt: new Date().toISOString() };
-      const staged = join(stagingDir, randomUUID());
-      mkdirSync(staged);
-      writeFileSync(join(staged, "volume.json"), `${JSON.stringify(volume, null, 2)}\n`);
-      renameSync(staged, join(volumesDir, id));
-      return { volume, made: true };
+      const { thing, made } = store.create(request);
+      return { volume: thing, made };
     },
-    get: read,
-    byKey: (key) => read(idOf(key)),
-    byTag: (tag) => list().filter((volume) => volume.tag === tag),
-    list,
-    remove(id) {
-      if (read(id) === undefined) return false;
-      // Moved away first: a volume is there completely or not at all.
-      const staged = join(stagingDir, randomUUID());
-      renameSync(join(volumesDir, id), staged);
-      rmSync(staged, { recursive: true, force: true });
-      return true;
+    get: store.get,
+    byKey: store.byKey,
+    byTag: (tag) => store.list().filter((volume) => volume.tag === tag),
+    list: store.list,
+    remove: store.remove,
+    closeTag: closed.close,
+    isClosed: closed.has,
+    dataOf(id) {
+      const data = store.path(id, "data");
+      mkdirSync(data, { recursive: true });
+      return data;
     },
-    closeTag(tag) {
-      writeFileSync(join(closedDir, hash(tag)), `${tag}\n`);
+    holder: (id) => readJson<{ instanceId: string }>(attached(id))?.instanceId,
+    setHolder(id, instanceId) {
+      if (instanceId === undefined) rmSync(attached(id), { force: true });
+      else writeJson(attached(id), { instanceId });
     },
-    isClosed: (tag) => existsSync(join(closedDir, hash(tag))),
   };
 }
-
-const ID = /^vol-[0-9a-f]{17}$/;
-const hash = (text: string) => createHash("sha256").update(text).digest("hex");
-const idOf = (key: string) => `vol-${hash(key).slice(0, 17)}`;
