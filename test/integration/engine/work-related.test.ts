@@ -227,6 +227,15 @@ describe("answers about other rows", () => {
 });
 
 describe("side by side", () => {
+  test("two picks of a batch get a row each", async () => {
+    const { id, members } = await engine.group(2);
+    for (let n = 0; n < 2; n += 1) await engine.insert("tasks", { status: "waiting", group_id: id });
+    const ports = await pass("tasks", {});
+    expect(ports.events.of("item.applied")).toHaveLength(2);
+    const rows = await engine.query<{ member_id: string }>("select member_id from tasks");
+    expect(rows.map((r) => r.member_id).sort()).toEqual(members);
+  });
+
   test("an item without locks does not wait for a batch-mate that decides", async () => {
     const stuck = gate();
     await engine.group(1, { name: "slow" });
