@@ -156,7 +156,10 @@ function keptRelated({ states }: Pipeline, items: readonly ApplyItem[], touched:
   return sql.join([sql`true`, ...lost, ...come], sql` and `);
 }
 
-/** CTEs `back` and `retried`: rows that were ours, but whose related rows were not, are given back as a reset does. */
+/**
+ * CTEs `back` and `retried`: rows that were ours, but whose related rows were not, are given back as a reset does. The
+ * token is not remembered as finished: a repetition would hear `already`, and take for written what was not.
+ */
 function giveBack(p: Pipeline): readonly Sql[] {
   const due = sql`now() + ${resetDelay(sql`coalesce(d.resets, 0)`)}`;
   return [
@@ -166,7 +169,7 @@ function giveBack(p: Pipeline): readonly Sql[] {
   from main m left join done d on d.id = m.id and d.token = m.token
   where not exists (select 1 from ok where ok.id = m.id) and t.id = m.id and t.lock_token = m.token returning t.id, m.token, t.due_at)`,
     sql`retried as (
-  update millrace.items i set state = 'retried', finished_tokens = ${rememberToken(sql`b.token`)}, finished_at = now(), lock_token = null,
+  update millrace.items i set state = 'retried', finished_at = now(), lock_token = null,
     alive_until = null, prev_lock_expired = false, attempts = greatest(i.attempts - 1, 0), resets = i.resets + 1, last_error = 'contention', related = null
   from back b join done d on d.id = b.id and d.token = b.token where i.item_id = d.id and i.pipeline = d.pipeline)`,
   ];
