@@ -1,6 +1,6 @@
 import { type Kysely, type SelectQueryBuilder, sql } from "kysely";
 import { MillraceError } from "../errors.ts";
-import { type PageOptions, pageCursor, pageQuery } from "../write/paginate.ts";
+import { type ListOptions, pageCursor, pageQuery } from "../write/paginate.ts";
 
 /** How the pages of a list are read. */
 export interface PagePlan {
@@ -27,13 +27,13 @@ const SOME_CURSOR = pageCursor({ at: "2026-01-01 00:00:00+00", id: "00000000-000
 /**
  * Proves, without any rows, that every page of a list costs its own rows only: that an index has the list's order,
  * begins with the columns of the filter, and is entered at the cursor. Call it in a test for each list that
- * `paginate` answers, with the same query and options.
+ * `paginate` answers, with the same query, and an example of each filter.
  * @throws PAGE_INDEX, which names the index that is missing
  */
 export async function explainPage<DB, Q, TB extends keyof Q, Row, T extends TB & string>(
   kysely: Kysely<DB>,
   query: (db: Kysely<DB>) => SelectQueryBuilder<Q, TB, Row>,
-  options: Omit<PageOptions<Q, T>, "limit" | "cursor"> & { readonly limit?: number },
+  options: ListOptions<Q, T>,
 ): Promise<PagePlan> {
   const { table, by = "created_at", filter = {} } = options;
   const wanted = [...Object.entries(filter).flatMap(([name, value]) => (value === undefined ? [] : [name])), by];
@@ -41,7 +41,7 @@ export async function explainPage<DB, Q, TB extends keyof Q, Row, T extends TB &
     const settings = OTHER_WAYS.map((name) => sql`set_config(${sql.lit(name)}, 'off', true)`);
     await sql`select ${sql.join(settings)}`.execute(db);
     const explain = async (cursor?: string) => {
-      const page = pageQuery(query(db), { limit: 10, ...options, cursor } as PageOptions<Q, T>);
+      const page = pageQuery(query(db), { ...options, limit: 10, cursor });
       const { rows } = await sql<{ "QUERY PLAN": unknown }>`explain (format json) ${page}`.execute(db);
       const plan = rows[0]!["QUERY PLAN"];
       const [{ Plan }] = (typeof plan === "string" ? JSON.parse(plan) : plan) as [{ Plan: PlanNode }];

@@ -14,7 +14,8 @@ export type PageFilter<DB, T extends keyof DB> = {
   readonly [C in keyof Selectable<DB[T]> & string]?: Selectable<DB[T]>[C] | undefined;
 };
 
-export interface PageOptions<DB, T extends keyof DB & string> {
+/** A list, whatever its pages. */
+export interface ListOptions<DB, T extends keyof DB & string> {
   /** The table that is listed; it has `id`, and the query answers each of its rows once. */
   readonly table: T;
   /** Ordered by this timestamp, ties by id the other way round. Rows without it are not listed. @default "created_at" */
@@ -23,6 +24,9 @@ export interface PageOptions<DB, T extends keyof DB & string> {
   readonly direction?: "asc" | "desc";
   /** Only rows with these values. `explainPage` names the index that such a list needs. @default all */
   readonly filter?: PageFilter<DB, T>;
+}
+
+export interface PageOptions<DB, T extends keyof DB & string> extends ListOptions<DB, T> {
   /** Rows a page, from 1 on. */
   readonly limit: number;
   /** From the page before. */
