@@ -1,4 +1,4 @@
-import { type Kysely, type SelectQueryBuilder, sql } from "kysely";
+import { CompiledQuery, type Kysely, type SelectQueryBuilder, sql } from "kysely";
 import { MillraceError } from "../errors.ts";
 import { type ListOptions, pageCursor, pageQuery } from "../write/paginate.ts";
 
@@ -30,10 +30,11 @@ const SOME_CURSOR = pageCursor({ at: "2026-01-01 00:00:00+00", id: "00000000-000
  * `paginate` answers, with the same query, and an example of each filter.
  * @throws PAGE_INDEX, which names the index that is missing
  */
-export async function explainPage<DB, Q, TB extends keyof Q, Row, T extends TB & string>(
-  kysely: Kysely<DB>,
-  query: (db: Kysely<DB>) => SelectQueryBuilder<Q, TB, Row>,
-  options: ListOptions<Q, T>,
+export async function explainPage<DB, TB extends keyof DB, Row, T extends TB & string>(
+  // biome-ignore lint/suspicious/noExplicitAny: the query knows its tables
+  kysely: Kysely<any>,
+  query: SelectQueryBuilder<DB, TB, Row>,
+  options: ListOptions<DB, T>,
 ): Promise<PagePlan> {
   const { table, by = "created_at", filter = {} } = options;
   const wanted = [...Object.entries(filter).flatMap(([name, value]) => (value === undefined ? [] : [name])), by];
@@ -41,8 +42,9 @@ export async function explainPage<DB, Q, TB extends keyof Q, Row, T extends TB &
     const settings = OTHER_WAYS.map((name) => sql`set_config(${sql.lit(name)}, 'off', true)`);
     await sql`select ${sql.join(settings)}`.execute(db);
     const explain = async (cursor?: string) => {
-      const page = pageQuery(query(db), { ...options, limit: 10, cursor });
-      const { rows } = await sql<{ "QUERY PLAN": unknown }>`explain (format json) ${page}`.execute(db);
+      const page = pageQuery(query, { ...options, limit: 10, cursor }).compile();
+      const explained = CompiledQuery.raw(`explain (format json) ${page.sql}`, [...page.parameters]);
+      const { rows } = await db.executeQuery<{ "QUERY PLAN": unknown }>(explained);
       const plan = rows[0]!["QUERY PLAN"];
       const [{ Plan }] = (typeof plan === "string" ? JSON.parse(plan) : plan) as [{ Plan: PlanNode }];
       return pathTo(Plan, table);

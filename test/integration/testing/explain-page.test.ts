@@ -36,9 +36,9 @@ beforeEach(async () => {
   for (const { name } of rows) await database.ownerPool.query(`drop index ${name}`);
 });
 
-const all = () => explainPage(api.kysely, (db) => db.selectFrom("entries").selectAll("entries"), { table: "entries" });
+const all = () => explainPage(api.kysely, api.kysely.selectFrom("entries").selectAll("entries"), { table: "entries" });
 const ofKind = (direction: "asc" | "desc" = "desc") =>
-  explainPage(api.kysely, (db) => db.selectFrom("entries").selectAll("entries"), {
+  explainPage(api.kysely, api.kysely.selectFrom("entries").selectAll("entries"), {
     table: "entries",
     direction,
     filter: { kind: "a" },
@@ -87,7 +87,7 @@ test("a filter column at the end of the index drops entries", async () => {
 test("a partial index serves the condition that it is made for, and no other", async () => {
   const name = await index("(created_at desc, id) where open");
   const open = (is: boolean) =>
-    explainPage(api.kysely, (db) => db.selectFrom("entries").selectAll("entries").where("open", "=", is), {
+    explainPage(api.kysely, api.kysely.selectFrom("entries").selectAll("entries").where("open", "=", is), {
       table: "entries",
     });
   expect(await open(true)).toEqual({ index: name });
@@ -99,14 +99,13 @@ test("of several joined tables the listed one leads; a condition on another one 
   const joined = (colour?: string) =>
     explainPage(
       api.kysely,
-      (db) =>
-        db
-          .selectFrom("entries")
-          .leftJoin("marks", "marks.entry_id", "entries.id")
-          .select(["entries.id", "marks.colour"])
-          .$if(colour !== undefined, (query) =>
-            query.where((eb) => eb.or([eb("colour", "is", null), eb("colour", "=", colour!)])),
-          ),
+      api.kysely
+        .selectFrom("entries")
+        .leftJoin("marks", "marks.entry_id", "entries.id")
+        .select(["entries.id", "marks.colour"])
+        .$if(colour !== undefined, (query) =>
+          query.where((eb) => eb.or([eb("colour", "is", null), eb("colour", "=", colour!)])),
+        ),
       { table: "entries" },
     );
   expect(await joined()).toEqual({ index: name });
