@@ -22,6 +22,8 @@ export interface CloudOptions {
 }
 
 export interface LocalCloud {
+  /** Where it keeps everything. */
+  readonly dir: string;
   readonly url: string;
   readonly faults: CloudFaults;
   readonly log: CloudLog;
@@ -52,6 +54,7 @@ export async function startCloud({ dir, port, killCaller, started = () => {} }: 
   });
   await listen(server, port);
   return {
+    dir,
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     faults,
     log,

@@ -99,8 +99,6 @@ export function createSteps(volumes: VolumeStore, instances: Instances, commands
   return { holder, createInstance, deleteInstance, attach, detach, run, stop };
 }
 
-export type Steps = ReturnType<typeof createSteps>;
-
 /** Whether there is something at the path that is not a link made here. */
 function isTaken(path: string): boolean {
   const there = lstatSync(path, { throwIfNoEntry: false });
