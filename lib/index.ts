@@ -4,6 +4,7 @@ export { required, stringMap, wholeNumber } from "./adapters/environment.ts";
 export { powertoolsEvents, type RecordedEvents, recordedEvents } from "./adapters/events.ts";
 export { lambdaHeartbeater } from "./adapters/lambda.ts";
 export { sqsHintQueue, sqsItemQueue } from "./adapters/sqs.ts";
+export { createWriter } from "./adapters/writer.ts";
 export { CONNECTION_BUDGET, type ConnectionUser, checkConnectionBudget } from "./define/budget.ts";
 export {
   type Answer,
@@ -36,6 +37,8 @@ export { addPipelineColumns } from "./schema/columns.ts";
 export { type MigrateOptions, migrate } from "./schema/migrate.ts";
 export { findOverlaps, type Overlap } from "./testing/overlaps.ts";
 export { createHints, type Hints } from "./write/hints.ts";
+export type { HeldRows } from "./write/hold.ts";
 export { createOperator, type Operator, type PipelineStatus } from "./write/operator.ts";
 export { type Page, type PageFilter, type PageOptions, paginate } from "./write/paginate.ts";
-export { createWriter, type Writer, type WriterOptions } from "./write/writer.ts";
+export type { WriterDatabase } from "./write/unique-name.ts";
+export type { LockOptions, UpdateOptions, Writer, WriterOptions } from "./write/writer.ts";
