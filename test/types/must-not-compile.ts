@@ -54,6 +54,26 @@ writer.request("boxes", "1", { status: "done" });
 // @ts-expect-error nobody processes events
 writer.request("events", "1", {});
 writer.request("boxes", "1", { wanted: true });
+writer.request("boxes", "1", {}, { insert: { events: [{ at: NOW, message: "m" }] } });
+// @ts-expect-error nobody processes events
+writer.update("events", "1", {});
+// @ts-expect-error not a status
+writer.update("boxes", "1", { status: "gone" });
+// @ts-expect-error the engine owns the lock columns
+writer.update("boxes", "1", { lock_token: null });
+// @ts-expect-error a new row lacks its message
+writer.update("boxes", "1", {}, { insert: { events: [{ at: NOW }] } });
+// @ts-expect-error a new row lacks its message
+writer.emit("events", [{ at: NOW }]);
+writer.update("boxes", "1", { status: "done", ends_at: NOW }).then(({ size }) => size + 1);
+writer.withLock("boxes", ["1"], { waitSeconds: 1 }, async ([box], held) => {
+  // @ts-expect-error there may be none
+  box.size;
+  // @ts-expect-error not a status
+  await held.update("1", { status: "gone" });
+  return (await held.update("1", { size: 2 })).size + 1;
+});
+writer.withUniqueName("boxes", "b", (tx) => tx.selectFrom("boxes").select("id").execute());
 
 state({
   ready,
