@@ -2,7 +2,7 @@ import { type PipelineOptions, type Registry, registry, type StateSpec, type Typ
 import { check, provision, remove, type Schema, things } from "./engine.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: each test loads what it likes
-type Pass = Partial<Omit<StateSpec<Schema, "things", any, any>, "ready">>;
+type Pass = Partial<Omit<StateSpec<Schema, "things", any, any, any>, "ready">>;
 
 /** The pipelines of the tests' database with code of the test's own in their states. */
 export function passes(
