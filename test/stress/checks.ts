@@ -15,6 +15,8 @@ export interface LogLine {
   readonly token: string;
   /** Database time of the apply, in ms. */
   readonly at: number;
+  /** What it added to `busy` of related rows, by id. */
+  readonly changes: Readonly<Record<string, number>>;
 }
 
 export interface Evidence {
@@ -23,10 +25,14 @@ export interface Evidence {
   readonly errors: readonly string[];
   /** As PostgreSQL counts them. */
   readonly deadlocks: number;
+  /** Statements that were seen to wait for each other. */
+  readonly circles: readonly string[];
   readonly remains: Remains;
   /** `size` by id, where nobody deletes the row. */
   readonly sizes: ReadonlyMap<string, number>;
   readonly increments: ReadonlyMap<string, number>;
+  /** `busy` by id, of the same rows. */
+  readonly busy: ReadonlyMap<string, number>;
   readonly tally: Tally;
   readonly variety: boolean;
 }
@@ -37,23 +43,32 @@ const REMEMBERED = 3;
 const PRECISION_MS = 1;
 
 /** Outcomes that every mix must have had, or it has shown nothing. */
-const NEEDED = ["apply applied", "apply already", "claim ours", "claim stale", "twins", "repeated unanswered"];
+const NEEDED = [
+  "apply applied",
+  "apply already",
+  "claim ours",
+  "claim stale",
+  "lock locked",
+  "twins",
+  "repeated unanswered",
+];
 /** And these, if it had the time. */
 const VARIETY = [
   ...["fetch rows", "fetch empty", "fetch full", "fetch busy", "fetch paused", "fetch of expired locks"],
   ...["enqueue queued", "enqueue freed", "claim alone", "renew kept", "renew lost"],
-  ...["apply stale", "reset ended", "fail ended", "release ended"],
+  ...["apply stale", "apply contention", "reset ended", "fail ended", "release ended"],
+  ...["lock locked", "lock contention", "lock moved", "lock gone", "lock stale", "refused insert of a child"],
   ...["heartbeat extended", "sweep ended", "sweep unlocked", "rows inserted again"],
 ];
 
 export function runChecks(evidence: Evidence): readonly Check[] {
-  const { errors, deadlocks, remains, tally, ledger, logs } = evidence;
+  const { errors, remains, tally, ledger, logs } = evidence;
   const lines = new Map(logs.map((line) => [line.token, line]));
   const finishes = [...ledger.finishes.values()];
   const count = (n: number, what: string) => (n === 0 ? [] : [`${n} ${what}`]);
   return [
     { name: "no error reached a caller", wrong: errors },
-    { name: "PostgreSQL saw no deadlock", wrong: count(deadlocks, "deadlocks") },
+    { name: "PostgreSQL saw no deadlock but for open foreign keys", wrong: deadlocked(evidence) },
     { name: "nothing was applied twice", wrong: twice(logs) },
     { name: "every `applied` left its token in logs", wrong: withoutLog(finishes, lines) },
     { name: "every token in logs was claimed and sent", wrong: unknownLogs(ledger, logs) },
@@ -64,8 +79,10 @@ export function runChecks(evidence: Evidence): readonly Check[] {
     { name: "one holder: no accepted passes of a row overlap", wrong: overlaps(ledger, logs) },
     { name: "no live lock was taken", wrong: takenAlive(ledger) },
     { name: "no pass overwrote columns it did not name", wrong: lostIncrements(evidence) },
+    { name: "what related locks counted is what accepted applies added", wrong: miscounted(evidence) },
     { name: "at rest no lock column is set", wrong: count(remains.locked, "rows") },
     { name: "at rest no item is in flight", wrong: count(remains.inFlight, "items") },
+    { name: "at rest no item has related rows", wrong: count(remains.related, "items") },
     { name: "at rest nothing waits", wrong: count(remains.waiting, "rows") },
     {
       name: "the mix had what it is for",
@@ -75,6 +92,22 @@ export function runChecks(evidence: Evidence): readonly Check[] {
     },
   ];
 }
+
+/**
+ * While an insert that refers to a row is open, PostgreSQL takes the version of the row that it locks for one that is
+ * being changed, though a newer one has been committed. An update whose snapshot shows that version then asks for its
+ * tuple lock, which somebody has who waits for the updater. Such a circle holds a wait for a tuple of a table that keys
+ * refer to; it is rare, and repeating the statement is all it takes. Nothing else may be a deadlock.
+ */
+function deadlocked({ deadlocks, circles, tally }: Evidence): string[] {
+  const others = circles.filter((circle) => !/waits for tuple (groups|members|tasks) /.test(circle));
+  tally.add("deadlocks of open foreign keys", circles.length - others.length);
+  const rare = deadlocks <= 3 + tally.of("statements") * MOST_DEADLOCKS;
+  return [...others, ...(rare ? [] : [`${deadlocks} deadlocks`])];
+}
+
+/** Of the statements of a mix in which every seventh row has an open key. */
+const MOST_DEADLOCKS = 0.0005;
 
 function twice(logs: readonly LogLine[]): string[] {
   const seen = new Set<string>();
@@ -129,11 +162,19 @@ function claimedTwice(ledger: Ledger): string[] {
   return [...byMessage].filter(([, claims]) => claims.length > 1).map(([what, claims]) => `${what}: ${claims.length}`);
 }
 
-/** From claim to apply, by the database's clock; across the pipelines of a table. */
+/** From claim to apply, by the database's clock; across the pipelines of a table, and those that lock its rows as related ones. */
 function overlaps(ledger: Ledger, logs: readonly LogLine[]): string[] {
+  const related = Map.groupBy(ledger.holds, (hold) => hold.token);
   const passes = logs.flatMap(({ id, token, at }) => {
     const claim = ledger.claims.get(token);
-    return claim ? [{ id, token, from: claim.at, to: at }] : [];
+    if (claim === undefined) return [];
+    const holds = related.get(token) ?? [];
+    return [{ id, from: claim.at }, ...holds.map((hold) => ({ id: hold.id, from: hold.at }))].map(({ id, from }) => ({
+      id,
+      token,
+      from,
+      to: at,
+    }));
   });
   const wrong: string[] = [];
   for (const [id, row] of Map.groupBy(passes, (pass) => pass.id)) {
@@ -149,20 +190,37 @@ function overlaps(ledger: Ledger, logs: readonly LogLine[]): string[] {
 /** A statement that loosens a lock may wait for as long as this. */
 const LOOSE_MS = 5_000;
 
-/** The next claim of a row must come later than the lock lasts, unless its holder has finished or somebody loosened it. */
+/**
+ * Whoever holds a row next, by a claim or a related lock, must come later than the lock lasts, unless its holder has
+ * finished, or somebody loosened it or the lock of the main row behind it.
+ */
 function takenAlive(ledger: Ledger): string[] {
   const wrong: string[] = [];
-  for (const [id, claims] of Map.groupBy(ledger.claims.values(), (claim) => claim.id)) {
-    claims.sort((a, b) => a.at - b.at);
-    for (const [n, next] of claims.slice(1).entries()) {
-      const before = claims[n]!;
-      const finished = ledger.finishes.get(before.token)?.sendings.some((s) => s.result !== "stale");
-      const loose = ledger.loosenings.get(id)?.some((at) => at > before.at - LOOSE_MS && at < next.at);
-      if (next.at + PRECISION_MS < before.at + LOCK_SECONDS * 1000 && !finished && !loose)
+  const claimed = [...ledger.claims.values()].map((c) => ({ ...c, item: c.id, until: c.at + LOCK_SECONDS * 1000 }));
+  for (const [id, holds] of Map.groupBy([...claimed, ...ledger.holds], (hold) => hold.id)) {
+    holds.sort((a, b) => a.at - b.at);
+    for (const [n, next] of holds.slice(1).entries()) {
+      const before = holds[n]!;
+      // a stale ending frees related rows that still carry its token
+      const finished = ledger.finishes
+        .get(before.token)
+        ?.sendings.some((s) => s.result !== "stale" || before.item !== id);
+      const loosened = [...(ledger.loosenings.get(id) ?? []), ...(ledger.loosenings.get(before.item) ?? [])];
+      const loose = loosened.some((at) => at > before.at - LOOSE_MS && at < next.at);
+      if (next.at + PRECISION_MS < before.until && !finished && !loose)
         wrong.push(`${id}: ${next.token} took it from ${before.token} after ${next.at - before.at} ms`);
     }
   }
   return wrong;
+}
+
+function miscounted({ busy, logs }: Evidence): string[] {
+  const sums = new Map<string, number>();
+  for (const { changes } of logs)
+    for (const [id, by] of Object.entries(changes)) sums.set(id, (sums.get(id) ?? 0) + by);
+  return [...busy]
+    .filter(([id, n]) => n !== (sums.get(id) ?? 0))
+    .map(([id, n]) => `${id}: ${n} instead of ${sums.get(id) ?? 0}`);
 }
 
 function lostIncrements({ sizes, increments }: Evidence): string[] {

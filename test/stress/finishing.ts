@@ -1,10 +1,11 @@
 import type { Pipeline } from "../../lib/index.ts";
-import { type ApplyItem, applySql } from "../../lib/sql/apply.ts";
+import { applySql } from "../../lib/sql/apply.ts";
 import { failSql, releaseSql, resetSql } from "../../lib/sql/end.ts";
 import type { InsertGroup } from "../../lib/sql/insert.ts";
 import { scopeOf } from "../../lib/sql/parts.ts";
+import { type Answered, answerOf } from "./answers.ts";
 import type { Finish, FinishResult } from "./ledger.ts";
-import { type Actor, anyPipeline, type Held, type Sent, send, take } from "./world.ts";
+import { type Actor, anyPipeline, type Held, NO_PARENT, type Sent, send, take } from "./world.ts";
 
 const BATCH = 5;
 
@@ -18,7 +19,7 @@ interface FinishRow {
 export async function finish(actor: Actor): Promise<void> {
   const { world, random } = actor;
   const p = anyPipeline(actor);
-  const held = take(actor, world.held.get(p.name)!, BATCH, 80);
+  const held = take(actor, world.held.get(p.name)!, random.percent(30) ? 1 : BATCH, 80);
   if (held.length === 0) return;
   const kind: Finish = random.percent(68) ? "apply" : random.pick<Finish>(["reset", "fail", "release"]);
   const sent: readonly Sent<FinishRow>[] = await (kind === "apply" ? apply(actor, p, held) : end(actor, p, held, kind));
@@ -36,30 +37,41 @@ export async function finish(actor: Actor): Promise<void> {
 /** Every accepted apply leaves its token in `logs`: that is how it is counted from outside. */
 function apply(actor: Actor, p: Pipeline, held: readonly Held[]) {
   const { world, random } = actor;
-  const items = held.map((h) => applyItem(actor, p, h));
-  const rows = held.map(({ id, token }) => ({ item: id, token, row: { thing_id: id, message: token }, nows: ["at"] }));
+  const answers = held.map((h) => answerOf(actor, p, h, held.length === 1));
+  const items = answers.map((a) => a.item);
+  const rows = answers.map(({ item: { id, token }, changes }) => ({
+    item: id,
+    token,
+    row: { thing_id: id, message: token, changes },
+    nows: ["at"],
+  }));
   const scope = scopeOf(world.engine.registry, p);
-  return send(actor, () => {
-    const logs: InsertGroup = { table: "logs", columns: ["thing_id", "message", "at"], rows: shuffled(rows) };
-    return applySql(scope, shuffled(items), { inserts: [logs] });
-  });
+  const grouped = <T>(of: (answer: Answered) => readonly { readonly table: string; readonly row: T }[]) =>
+    [...Map.groupBy(answers.flatMap(of), (x) => x.table)].map(([table, list]) => ({
+      table,
+      rows: shuffled(list.map((x) => x.row)),
+    }));
+  return send(
+    actor,
+    () => {
+      const logs: InsertGroup = {
+        table: "logs",
+        columns: ["thing_id", "message", "changes", "at"],
+        rows: shuffled(rows),
+      };
+      const children = answers.flatMap((a) => a.inserts);
+      const inserts = children.length === 0 ? [] : [{ table: "members", columns: ["id", "group_id"], rows: children }];
+      return applySql(scope, shuffled(items), {
+        inserts: [logs, ...inserts],
+        related: grouped((a) => a.related),
+        requests: grouped((a) => a.requests),
+      });
+    },
+    NO_PARENT,
+  );
   function shuffled<T>(list: readonly T[]): T[] {
     return random.some(list, list.length);
   }
-}
-
-function applyItem({ world, random }: Actor, p: Pipeline, { id, token, seen, state }: Held): ApplyItem {
-  const status = p.table === "parts" ? random.pick(["on", "on", "off"]) : random.pick(["active", "submitted"]);
-  return {
-    id,
-    token,
-    seen,
-    set: random.pick<ApplyItem["set"]>([{}, { note: token }, { note: token, status }]),
-    nows: p.table === "things" && random.percent(50) ? ["seen_at"] : [],
-    delete: state === "remove" && !world.lasting.has(id),
-    due: random.pick([0, 0, 0.05, 0.2, null]),
-    due_by_default: random.percent(50),
-  };
 }
 
 function end(actor: Actor, p: Pipeline, held: readonly Held[], kind: Exclude<Finish, "apply">) {

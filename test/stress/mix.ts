@@ -1,23 +1,29 @@
 import { finish } from "./finishing.ts";
+import { lockRelated, lookAtLists } from "./locking.ts";
 import { countInTransaction, insertMissing, moveTime, pauseOrResume, request, sweep, writePlainly } from "./outside.ts";
 import { seededRandom } from "./random.ts";
+import { insertChild, referTo } from "./relating.ts";
 import { claim, fetchAndSend, heartbeat, renew } from "./taking.ts";
 import type { Actor, World } from "./world.ts";
 
 /** What the actors do, and how often in a hundred. */
 const DEEDS: readonly (readonly [number, (actor: Actor) => Promise<void>])[] = [
-  [18, fetchAndSend],
-  [20, claim],
-  [28, finish],
-  [5, renew],
-  [4, heartbeat],
-  [4, sweep],
-  [4, request],
-  [2, pauseOrResume],
-  [6, writePlainly],
+  [15, fetchAndSend],
+  [16, claim],
+  [15, lockRelated],
+  [21, finish],
+  [3, renew],
+  [3, heartbeat],
+  [3, sweep],
+  [3, request],
+  [1, pauseOrResume],
+  [3, writePlainly],
   [3, insertMissing],
   [3, countInTransaction],
   [3, moveTime],
+  [1, lookAtLists],
+  [3, insertChild],
+  [4, referTo],
 ];
 
 /** Lets every actor do one thing after another until the signal. */

@@ -3,11 +3,12 @@ import { pauseSql, resumeSql, statusSql } from "../../lib/sql/operate.ts";
 import { requestSql } from "../../lib/sql/request.ts";
 import { type Statement, statement } from "../../lib/sql/statement.ts";
 import { sweepSql } from "../../lib/sql/sweep.ts";
-import { type Actor, anyPipeline, send, sendOnce } from "./world.ts";
+import { TABLES } from "./pipelines.ts";
+import { type Actor, anyPipeline, send, sendOnce, type World } from "./world.ts";
 
-const plain = <Row = unknown>(what: string, query: RawBuilder<unknown>): Statement<Row> =>
+export const plain = <Row = unknown>(what: string, query: RawBuilder<unknown>): Statement<Row> =>
   statement("plain", what, query as RawBuilder<Row>);
-const uuid = (id: string) => sql`cast(cast(${id} as text) as uuid)`;
+export const uuid = (id: string) => sql`cast(cast(${id} as text) as uuid)`;
 const uuids = (ids: readonly string[]) => sql.join(ids.map(uuid));
 
 export async function sweep(actor: Actor): Promise<void> {
@@ -21,7 +22,7 @@ export async function sweep(actor: Actor): Promise<void> {
 
 export async function request(actor: Actor): Promise<void> {
   const { world, random } = actor;
-  const name = random.pick(["parts", "things"] as const);
+  const name = random.pick(["groups", "members", "parts", "tasks", "things"] as const);
   const ids = random.some(world.ids[name], 3);
   const intent = name === "things" && random.percent(50) ? { to_be_deleted: random.percent(60) } : {};
   await send(actor, () => requestSql(name, world.engine.registry.of(name), random.some(ids, ids.length), intent));
@@ -30,7 +31,7 @@ export async function request(actor: Actor): Promise<void> {
 /** Mostly goes on: a pipeline is not paused for long. */
 export async function pauseOrResume(actor: Actor): Promise<void> {
   const { name } = anyPipeline(actor);
-  if (actor.random.percent(25)) await send(actor, () => pauseSql(name, "the stress test"));
+  if (actor.random.percent(12)) await send(actor, () => pauseSql(name, "the stress test"));
   else await send(actor, () => resumeSql(name));
   await send(actor, () => statusSql());
 }
@@ -55,20 +56,24 @@ export async function writePlainly(actor: Actor): Promise<void> {
 /** Puts back what was deleted, in id order, as everybody locks. */
 export async function insertMissing(actor: Actor): Promise<void> {
   const { world, sender } = actor;
-  const gone = [...world.ids.things].filter((id) => !world.lasting.has(id));
-  const rows = sql.join(gone.map((id) => sql`(${uuid(id)})`));
-  const query = sql`insert into things (id) select v.id from (values ${rows}) v(id) order by v.id on conflict (id) do nothing returning id`;
-  const { rows: inserted } = await sendOnce(world, sender, plain("insert", query));
-  world.tally.add("rows inserted again", inserted.length);
+  for (const table of ["groups", "tasks", "things"] as const) {
+    const gone = world.ids[table].filter((id) => !world.lasting.has(id));
+    const rows = sql.join(gone.map((id) => sql`(${uuid(id)})`));
+    const query = sql`insert into ${sql.table(table)} (id) select v.id from (values ${rows}) v(id) order by v.id on conflict (id) do nothing returning id`;
+    const { rows: inserted } = await sendOnce(world, sender, plain("insert", query));
+    world.tally.add("rows inserted again", inserted.length);
+  }
 }
+
+const lastingOf = ({ ids, lasting }: World, name: keyof World["ids"]) => ids[name].filter((id) => lasting.has(id));
 
 /** A transaction of the application over rows of both tables, locked in order, that counts. */
 export async function countInTransaction(actor: Actor): Promise<void> {
   const { world, random, sender } = actor;
-  const chosen = [
-    ["parts", random.some(world.ids.parts, 2).sort()],
-    ["things", random.some([...world.lasting], 3).sort()],
-  ] as const;
+  const chosen = (["groups", "members", "parts", "tasks", "things"] as const)
+    .filter(() => random.percent(60))
+    .map((name) => [name, random.some(lastingOf(world, name), 2).sort()] as const)
+    .filter(([, ids]) => ids.length > 0);
   world.tally.add("statements");
   world.tally.add("sent transaction");
   try {
@@ -89,7 +94,8 @@ export async function countInTransaction(actor: Actor): Promise<void> {
 /** Lets time pass for one lock or one lease. */
 export async function moveTime(actor: Actor): Promise<void> {
   const { world, random, sender } = actor;
-  const name = random.pick(["parts", "things"] as const);
+  const name = random.pick(TABLES);
+  if (name === "bits") return moveTimeOfBits(actor);
   const row = random.pick(world.ids[name]);
   world.ledger.loosened(row);
   const id = uuid(row);
@@ -97,4 +103,11 @@ export async function moveTime(actor: Actor): Promise<void> {
     ? sql`update ${sql.table(name)} t set lock_expires_at = now() - interval '1 s' where t.id = ${id} and t.lock_token is not null`
     : sql`update millrace.items i set alive_until = now() - interval '1 s' where i.item_id = ${id} and i.pipeline = ${anyPipeline(actor).name} and i.finished_at is null`;
   await sendOnce(world, sender, plain("time", query));
+}
+
+async function moveTimeOfBits({ world, sender }: Actor): Promise<void> {
+  const query = sql<{ id: string }>`update bits t set lock_expires_at = now() - interval '1 s' from (
+    select b.id from bits b where b.lock_token is not null order by b.id limit 1 for no key update skip locked) b where t.id = b.id returning t.id`;
+  for (const { id } of (await sendOnce(world, sender, plain<{ id: string }>("time", query))).rows)
+    world.ledger.loosened(id);
 }

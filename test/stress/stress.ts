@@ -6,12 +6,15 @@ import { createDatabaseOn } from "../support/database-on.ts";
 import { createEngineOn, type TestEngine } from "../support/engine-on.ts";
 import { startTestServer, type TestServer } from "../support/test-server.ts";
 import { type Check, type LogLine, runChecks } from "./checks.ts";
+import { watchDeadlocks } from "./deadlocks.ts";
 import { createLedger } from "./ledger.ts";
 import { mix } from "./mix.ts";
-import { stressRegistry, stressTables } from "./pipelines.ts";
+import { stressRegistry, TABLES } from "./pipelines.ts";
+
 import { seededRandom } from "./random.ts";
 import { comeToRest } from "./rest.ts";
 import { dataApiSender, pgSender } from "./senders.ts";
+import { stressTables } from "./tables.ts";
 import { createTally, type Tally } from "./tally.ts";
 import type { World } from "./world.ts";
 
@@ -35,6 +38,12 @@ export interface StressReport {
 const THINGS = 16;
 const LASTING_THINGS = 8;
 const PARTS = 8;
+const GROUPS = 6;
+const LASTING_GROUPS = 3;
+/** In each group. */
+const MEMBERS = 3;
+const TASKS = 12;
+const LASTING_TASKS = 6;
 const PROGRESS_MS = 3_000;
 const FAULT_EVERY_MS = 250;
 
@@ -64,10 +73,12 @@ async function stressOn(server: TestServer, options: StressOptions): Promise<Str
   const senders = [dataApiSender(database, options.connections, tally), pgSender(pool, tally)];
   const world: World = { ...(await makeRows(engine)), engine, senders, tally, ledger: createLedger(), errors: [] };
   try {
-    await runMix(world, server, options);
+    const over = new AbortController();
+    const circles = watchDeadlocks(await database.connect("superuser"), over.signal);
+    await runMix(world, server, options).finally(() => over.abort());
     const remains = await comeToRest(world);
     tally.add("rounds to come to rest", remains.rounds);
-    const found = await findings(world);
+    const found = { ...(await findings(world)), circles: await circles };
     const { ledger, errors, increments } = world;
     return {
       tally,
@@ -97,10 +108,25 @@ async function makeRows(
     ).map((row) => row.id);
   const things = await insert("things", THINGS);
   const parts = await insert("parts", PARTS);
+  const groups = await insert("groups", GROUPS);
+  const members = (
+    await engine.query<{ id: string }>(
+      `insert into members (group_id) select g.id from groups g, generate_series(1, ${MEMBERS}) order by g.id returning id`,
+    )
+  ).map((row) => row.id);
+  const tasks = await insert("tasks", TASKS);
+  const lastingGroups = groups.slice(0, LASTING_GROUPS);
+  const kept = await engine.query<{ id: string }>(
+    "select distinct on (group_id) id from members where group_id::text = any ($1) order by group_id, id",
+    [lastingGroups],
+  );
   const perPipeline = <T>() => new Map(engine.registry.pipelines.map((p) => [p.name, [] as T[]]));
   return {
-    ids: { things, parts },
-    lasting: new Set(things.slice(0, LASTING_THINGS)),
+    ids: { groups, members, parts, tasks, things },
+    lasting: new Set([
+      ...[...things.slice(0, LASTING_THINGS), ...parts, ...lastingGroups],
+      ...[...kept.map((row) => row.id), ...tasks.slice(0, LASTING_TASKS)],
+    ]),
     queues: perPipeline(),
     held: perPipeline(),
     marks: perPipeline(),
@@ -115,7 +141,21 @@ async function runMix(world: World, server: TestServer, options: StressOptions):
   const telling = setInterval(() => progress(progressLine(world, performance.now() - started)), PROGRESS_MS);
   const random = seededRandom(seed);
   const failing = setInterval(() => {
-    const step = random.pick(["fetch", "enqueue", "claim", "renew", "apply", "apply", "reset", "fail", "release"]);
+    const step = random.pick([
+      ...[
+        "fetch",
+        "enqueue",
+        "claim",
+        "lock-related",
+        "lock-related",
+        "renew",
+        "apply",
+        "apply",
+        "reset",
+        "fail",
+        "release",
+      ],
+    ]);
     if (server.dataApi.faults.list().length < 10)
       server.dataApi.faults.add({ kind: "lostAnswer", match: `millrace:${step}` });
   }, FAULT_EVERY_MS);
@@ -134,6 +174,8 @@ function progressLine({ tally, errors }: World, ms: number): string {
     [tally.of("apply applied"), "applied"],
     [tally.of("apply already"), "already"],
     [tally.of("apply stale"), "stale"],
+    [tally.of("lock locked"), "related locked"],
+    [tally.of("lock contention"), "contention"],
     [tally.of("fetch of expired locks"), "stolen"],
     [tally.of("repeated unanswered"), "answers lost"],
     [tally.of("repeated 40P01"), "deadlocks repeated"],
@@ -143,19 +185,26 @@ function progressLine({ tally, errors }: World, ms: number): string {
 }
 
 async function findings({ engine, lasting, tally }: World) {
-  const logs = await engine.admin<{ id: string; token: string; at: string }>(
-    "select l.thing_id as id, l.message as token, extract(epoch from l.at) * 1000 as at from logs l order by l.id",
+  const logs = await engine.admin<{ id: string; token: string; at: string; changes: Record<string, number> }>(
+    "select l.thing_id as id, l.message as token, extract(epoch from l.at) * 1000 as at, l.changes from logs l order by l.id",
   );
-  const sizes = await engine.admin<{ id: string; size: number; kind: string }>(
-    "select id, size, 'thing' as kind from things union all select id, size, 'part' from parts",
-  );
+  const counted = async (column: "size" | "busy", tables: readonly string[]) => {
+    const selects = tables.map((t) => `select id, ${column} as n, '${t}' as name from ${t}`);
+    const rows = await engine.admin<{ id: string; n: number; name: string }>(selects.join(" union all "));
+    // the id of a member that was deleted does not come back
+    return new Map(rows.filter((r) => r.name === "members" || lasting.has(r.id)).map((r) => [r.id, r.n]));
+  };
   const [stats] = await engine.admin<{ deadlocks: string }>(
     "select deadlocks from pg_stat_database where datname = current_database()",
   );
   tally.add("deadlocks seen by PostgreSQL", Number(stats!.deadlocks));
   return {
     logs: logs.map((l): LogLine => ({ ...l, at: Number(l.at) })),
-    sizes: new Map(sizes.filter((r) => r.kind === "part" || lasting.has(r.id)).map((r) => [r.id, r.size])),
+    sizes: await counted(
+      "size",
+      TABLES.filter((t) => t !== "bits"),
+    ),
+    busy: await counted("busy", ["members", "parts", "things"]),
     deadlocks: Number(stats!.deadlocks),
   };
 }

@@ -4,7 +4,7 @@ import { fetchSql } from "../../lib/sql/fetch.ts";
 import { heartbeatSql } from "../../lib/sql/heartbeat.ts";
 import { scopeOf } from "../../lib/sql/parts.ts";
 import { renewSql } from "../../lib/sql/renew.ts";
-import { type Actor, anyPipeline, type Message, remember, send, take } from "./world.ts";
+import { type Actor, anyPipeline, type Held, type Message, remember, send, take } from "./world.ts";
 
 const BATCH = 5;
 
@@ -70,7 +70,7 @@ export async function claim(actor: Actor): Promise<void> {
   const answers = await send(actor, () =>
     claimSql(p, random.some(keys, keys.length), `${actor.sender.way} worker`, mode),
   );
-  const ours = new Map<string, { id: string; token: string; seen: string | null; state: string | null }>();
+  const ours = new Map<string, Held>();
   for (const { rows } of answers) {
     for (const row of rows) {
       const { millrace_id: id, millrace_token: token, millrace_result: result } = row;

@@ -2,6 +2,7 @@ import type { Pipeline } from "../../lib/index.ts";
 import type { Statement } from "../../lib/sql/statement.ts";
 import type { TestEngine } from "../support/engine-on.ts";
 import type { Ledger } from "./ledger.ts";
+import type { TableName } from "./pipelines.ts";
 import type { Random } from "./random.ts";
 import { type Sender, sqlStateOf } from "./senders.ts";
 import type { Tally } from "./tally.ts";
@@ -16,8 +17,19 @@ export interface Message {
 export interface Held {
   readonly id: string;
   readonly token: string;
-  readonly seen: string | null;
+  seen: string | null;
   readonly state: string | null;
+  /** Its related rows; undefined: nobody has tried to lock them, null: in vain. */
+  related?: Related | null;
+}
+
+/** Related rows that are locked, by lock, as they were read under the locks. */
+export interface Related {
+  readonly [lock: string]: {
+    readonly table: TableName;
+    readonly children: boolean;
+    readonly rows: readonly { readonly id: string; readonly busy: number }[];
+  };
 }
 
 /** Everything that the actors share. Queues and held rows are anybody's, as late deliveries and slow workers are. */
@@ -27,8 +39,8 @@ export interface World {
   readonly ledger: Ledger;
   readonly tally: Tally;
   /** Ids by table, in the order in which everybody locks them. */
-  readonly ids: Readonly<Record<"parts" | "things", readonly string[]>>;
-  /** Ids of things that nobody deletes. */
+  readonly ids: Readonly<Record<Exclude<TableName, "bits">, string[]>>;
+  /** Ids of rows that nobody deletes. */
   readonly lasting: ReadonlySet<string>;
   readonly queues: ReadonlyMap<string, Message[]>;
   readonly held: ReadonlyMap<string, Held[]>;
@@ -57,22 +69,34 @@ export interface Sent<Row> {
 
 const TWINS_PERCENT = 30;
 const MOST_REMEMBERED = 40;
+/** foreign_key_violation: a child has come while its parent was to be deleted, or the other way round. */
+export const NO_PARENT = "23503";
 
 /**
  * Sends a statement, and in some cases sends it twice at once, the second time any way and as `build` makes it again,
  * perhaps in another order. Answers every sending's outcome.
  */
-export async function send<Row>(actor: Actor, build: () => Statement<Row>): Promise<readonly Sent<Row>[]> {
+export async function send<Row>(
+  actor: Actor,
+  build: () => Statement<Row>,
+  refused?: string,
+): Promise<readonly Sent<Row>[]> {
   const { random, sender, world } = actor;
-  const sendings = [sendOnce(world, sender, build())];
+  const sendings = [sendOnce(world, sender, build(), refused)];
   if (random.percent(TWINS_PERCENT)) {
     world.tally.add("twins");
-    sendings.push(sendOnce(world, random.pick(world.senders), build()));
+    sendings.push(sendOnce(world, random.pick(world.senders), build(), refused));
   }
   return Promise.all(sendings);
 }
 
-export async function sendOnce<Row>(world: World, sender: Sender, statement: Statement<Row>): Promise<Sent<Row>> {
+/** `refused`: an SQLSTATE with which the database may refuse the statement. */
+export async function sendOnce<Row>(
+  world: World,
+  sender: Sender,
+  statement: Statement<Row>,
+  refused?: string,
+): Promise<Sent<Row>> {
   const { tally, errors } = world;
   tally.add("statements");
   tally.add(`sent ${statement.name}`);
@@ -81,9 +105,20 @@ export async function sendOnce<Row>(world: World, sender: Sender, statement: Sta
     const { rows, unanswered } = await sender.send(statement);
     return { rows, unanswered, failed: false, sentAt, answeredAt: performance.now() };
   } catch (error) {
-    errors.push(`${statement.name} over ${sender.way}: ${sqlStateOf(error) ?? ""} ${(error as Error).message}`);
+    if (refused !== undefined && sqlStateOf(error) === refused) tally.add(`refused ${statement.name}`);
+    else errors.push(`${statement.name} over ${sender.way}: ${sqlStateOf(error) ?? ""} ${(error as Error).message}`);
     return { rows: [], unanswered: true, failed: true, sentAt, answeredAt: performance.now() };
   }
+}
+
+/** Notes a new member; of those that may be deleted the oldest is forgotten, perhaps it is gone. */
+export function rememberMember({ ids, lasting }: World, id: string): void {
+  ids.members.push(id);
+  if (ids.members.length > MOST_REMEMBERED)
+    ids.members.splice(
+      ids.members.findIndex((other) => !lasting.has(other)),
+      1,
+    );
 }
 
 /** Adds to a list that forgets its oldest. */
@@ -99,4 +134,5 @@ export function take<T>({ random }: Actor, list: T[], most: number, gonePercent:
   return taken;
 }
 
-export const anyPipeline = ({ world, random }: Actor): Pipeline => random.pick(world.engine.registry.pipelines);
+export const anyPipeline = ({ world, random }: Actor, which: (p: Pipeline) => boolean = () => true): Pipeline =>
+  random.pick(world.engine.registry.pipelines.filter(which));
