@@ -1,94 +1,58 @@
 import { describe, expect, test } from "vitest";
-import type { Cloud } from "../../../functions/cloud/cloud.ts";
-import { pipelines } from "../../../functions/pipelines/index.ts";
 import { deleting, submitted, volumes } from "../../../functions/pipelines/volumes.ts";
 import { NOW } from "../../../lib/index.ts";
+import { memoryCloud } from "../../support/memory-cloud.ts";
+import { aVolume, pass } from "../../support/pass-rows.ts";
 
-const row = {
-  id: "6a1f7c1e-8c0e-4a52-9d0f-0f0e6c9a1b2d",
-  name: "data",
-  size_gb: 10,
-  status: "submitted" as const,
-  status_message: null,
-  to_be_deleted: false,
-  provider_id: null,
-  activated_at: null,
-  created_at: new Date(0),
-  last_processed_at: new Date(0),
-  due_at: new Date(0),
-  lock_expires_at: null,
-  lock_token: null,
-  lock_owner: "volumes",
-};
-const snapshot = {
-  row,
-  now: new Date(0),
-  extra: undefined,
-  attempt: 1,
-  key: "k1",
-  signal: new AbortController().signal,
-};
-
-/** Answers as told and keeps what it was asked. */
-function recordingCloud(failure?: Error) {
-  const calls: unknown[] = [];
-  const record = (op: string, request: object, signal: AbortSignal) => {
-    calls.push({ op, ...request, aborted: signal.aborted });
-    if (failure !== undefined) throw failure;
-  };
-  const cloud: Cloud = {
-    async createVolume(request, { signal }) {
-      record("createVolume", request, signal);
-      return { id: "vol-1" };
-    },
-    async deleteVolume(request, { signal }) {
-      record("deleteVolume", request, signal);
-    },
-  };
-  return { cloud, calls };
-}
+const row = aVolume({ status: "submitted", provider_id: null });
+const event = (message: string) => ({ events: [{ kind: "volume", subject_id: row.id, message }] });
 
 describe("submitted", () => {
   test("creates the volume under the pass's key and the row's id, and activates the row", async () => {
-    const { cloud, calls } = recordingCloud();
-    expect(await submitted.process(snapshot, { cloud })).toEqual({
+    const cloud = memoryCloud();
+    expect(await submitted.process({ ...pass, row }, { cloud })).toEqual({
       kind: "apply",
-      changes: { set: { status: "active", provider_id: "vol-1", activated_at: NOW } },
+      changes: {
+        set: { status: "active", provider_id: "vol-k1", activated_at: NOW },
+        insert: event("Volume data became active"),
+      },
     });
-    expect(calls).toEqual([{ op: "createVolume", key: "k1", tag: row.id, name: "data", sizeGb: 10, aborted: false }]);
+    expect([...cloud.volumes]).toEqual([["vol-k1", { tag: row.id, name: "data", holder: undefined }]]);
   });
 
   test("lets the cloud's error through: the engine counts the attempt", async () => {
-    const { cloud } = recordingCloud(new Error("no disks left"));
-    await expect(submitted.process(snapshot, { cloud })).rejects.toThrow("no disks left");
+    const cloud = memoryCloud();
+    cloud.loseAnswer("createVolume");
+    await expect(submitted.process({ ...pass, row }, { cloud })).rejects.toThrow("the answer was lost");
   });
 });
 
 describe("deleting", () => {
-  test.each([null, "vol-1"])("deletes by tag with provider id %s, then the row", async (provider_id) => {
-    const { cloud, calls } = recordingCloud();
+  test.each([null, "vol-k1"])("deletes by tag with provider id %s, then the row", async (provider_id) => {
+    const cloud = memoryCloud();
+    await cloud.createVolume({ key: "k1", tag: row.id, name: "data", sizeGb: 1 }, pass);
     const doomed = { ...row, to_be_deleted: true, provider_id };
-    expect(await deleting.process({ ...snapshot, row: doomed }, { cloud })).toEqual({
+    expect(await deleting.process({ ...pass, row: doomed }, { cloud })).toEqual({
       kind: "apply",
-      changes: { delete: true },
+      changes: { delete: true, insert: event("Volume data was deleted") },
     });
-    expect(calls).toEqual([{ op: "deleteVolume", tag: row.id, name: "data", aborted: false }]);
+    expect(cloud.volumes.size).toBe(0);
   });
 
   test("keeps the row when the cloud fails", async () => {
-    const { cloud } = recordingCloud(new Error("try later"));
-    await expect(deleting.process(snapshot, { cloud })).rejects.toThrow("try later");
+    const cloud = memoryCloud();
+    cloud.loseAnswer("deleteVolume");
+    await expect(deleting.process({ ...pass, row }, { cloud })).rejects.toThrow("the answer was lost");
   });
 });
 
-test("a row is in one state at most, and an active one in none", () => {
+test("a row is in one state at most; an active one and one that jobs have in none", () => {
   expect(volumes.states.map(({ name, ready }) => [name, ready.text])).toEqual([
     ["submitted", `("status" = 'submitted' and "to_be_deleted" = false)`],
-    ["deleting", `"to_be_deleted" = true`],
+    ["deleting", `("to_be_deleted" = true and "attached" = 0)`],
   ]);
 });
 
-test("the registry lists volumes, which gives up after five attempts", () => {
-  expect(pipelines.pipelines.map(({ name }) => name)).toContain("volumes");
+test("gives up after five attempts", () => {
   expect(volumes.options.maxAttempts).toBe(5);
 });
