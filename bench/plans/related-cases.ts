@@ -1,9 +1,12 @@
 import { applySql } from "../../lib/sql/apply.ts";
 import { failSql, resetSql } from "../../lib/sql/end.ts";
 import { fetchSql } from "../../lib/sql/fetch.ts";
+import { heartbeatSql } from "../../lib/sql/heartbeat.ts";
 import { lockRelatedSql } from "../../lib/sql/lock-related.ts";
 import { scopeOf } from "../../lib/sql/parts.ts";
+import { renewSql } from "../../lib/sql/renew.ts";
 import type { Statement } from "../../lib/sql/statement.ts";
+import { sweepSql } from "../../lib/sql/sweep.ts";
 import type { createDatabaseOn } from "../../test/support/database-on.ts";
 import { createEngineOn } from "../../test/support/engine-on.ts";
 import { relatedMigrations, relatedRegistry } from "../../test/support/related-tables.ts";
@@ -85,6 +88,15 @@ export async function relatedCases(engine: RelatedEngine): Promise<readonly Case
     write("apply of 3 with 30 related", applySql(scope, items, { related: [{ table: "members", rows: related }] })),
     write("reset of 3 with 30 related", resetSql(scope, ends)),
     write("fail of 3 with 30 related", failSql(scope, ends)),
+    write(
+      "renew of 3 with 30 related",
+      renewSql(
+        scope.pipeline,
+        lockedGroups.map((h) => ({ ...h, left: 60 })),
+      ),
+    ),
+    write("heartbeat with related rows", heartbeatSql(registry)),
+    write("sweep with related rows", sweepSql(registry, false)),
   ];
 }
 
