@@ -20,7 +20,7 @@ afterAll(() => stack?.stop());
 /** Calls of the application's role so far: by the comment that a statement begins with, else by its text. */
 async function callsByName(): Promise<Map<string, number>> {
   const rows = await stack.sql(
-    `select coalesce(substring(s.query from '/\\* millrace:([a-z]+) [a-z]+ \\*/'), s.query) as name, sum(s.calls)::int as calls
+    `select coalesce(substring(s.query from '/\\* millrace:([a-z-]+) [a-z-]+ \\*/'), s.query) as name, sum(s.calls)::int as calls
      from pg_stat_statements s join pg_roles r on r.oid = s.userid where r.rolname = 'millrace_app' group by 1`,
   );
   return new Map(rows.map(({ name, calls }) => [name, calls]));
@@ -50,8 +50,9 @@ test(`an idle stack asks the database for nothing but its schedules' statements 
     [...after].map(([name, n]) => [name, n - (before.get(name) ?? 0)] as const).filter(([, n]) => n > 0),
   );
   const { fetch = 0, heartbeat = 0, sweep = 0, scan = 0, ...others } = calls;
-  expect(fetch).toBeGreaterThanOrEqual(Math.floor(seconds / FETCH_EVERY_SECONDS));
-  expect(fetch).toBeLessThanOrEqual(Math.floor(seconds / FETCH_EVERY_SECONDS) + 1);
+  const pipelines = (await json("pipelines")).items.length;
+  expect(fetch).toBeGreaterThanOrEqual(pipelines * Math.floor(seconds / FETCH_EVERY_SECONDS));
+  expect(fetch).toBeLessThanOrEqual(pipelines * (Math.floor(seconds / FETCH_EVERY_SECONDS) + 1));
   expect(heartbeat).toBeLessThanOrEqual(Math.floor(seconds / FETCH_EVERY_SECONDS) + 1);
   expect(sweep + scan).toBeLessThanOrEqual(Math.floor(seconds / SWEEP_EVERY_SECONDS) + 1);
   expect(others).toEqual({});
@@ -86,7 +87,9 @@ test("the command line creates, shows and deletes a volume, and steers the pipel
   expect((await json("volumes", "delete", id)).status).toBe("deleting");
   expect((await millrace("hint", "volumes")).stdout).toBe("hinted volumes\n");
   expect(directoriesOf(stack, "by-hand")).toBe(1);
-  expect((await json("pipelines")).items).toMatchObject([{ name: "volumes", pausedBy: "a test", due: 1 }]);
+  expect((await json("pipelines")).items).toEqual(
+    expect.arrayContaining([expect.objectContaining({ name: "volumes", pausedBy: "a test", due: 1 })]),
+  );
   expect((await millrace("resume", "volumes")).stdout).toBe("volumes is running\n");
   await untilGone(stack, id, 60_000);
   expect(directoriesOf(stack, "by-hand")).toBe(0);
