@@ -22,6 +22,8 @@ export interface LogLine {
 export interface Evidence {
   readonly ledger: Ledger;
   readonly logs: readonly LogLine[];
+  /** What writers outside of pipelines added to `busy`, by id. */
+  readonly writes: readonly LogLine["changes"][];
   readonly errors: readonly string[];
   /** As PostgreSQL counts them. */
   readonly deadlocks: number;
@@ -58,6 +60,7 @@ const VARIETY = [
   ...["enqueue queued", "enqueue freed", "claim alone", "renew kept", "renew lost"],
   ...["apply stale", "apply contention", "reset ended", "fail ended", "release ended"],
   ...["lock locked", "lock contention", "lock moved", "lock gone", "lock stale", "refused insert of a child"],
+  ...["writer update", "writer with lock", "writer request", "writer ROW_LOCKED"],
   ...["heartbeat extended", "sweep ended", "sweep unlocked", "rows inserted again"],
 ];
 
@@ -214,9 +217,9 @@ function takenAlive(ledger: Ledger): string[] {
   return wrong;
 }
 
-function miscounted({ busy, logs }: Evidence): string[] {
+function miscounted({ busy, logs, writes }: Evidence): string[] {
   const sums = new Map<string, number>();
-  for (const { changes } of logs)
+  for (const changes of [...logs.map((l) => l.changes), ...writes])
     for (const [id, by] of Object.entries(changes)) sums.set(id, (sums.get(id) ?? 0) + by);
   return [...busy]
     .filter(([id, n]) => n !== (sums.get(id) ?? 0))

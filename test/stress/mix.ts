@@ -5,11 +5,12 @@ import { seededRandom } from "./random.ts";
 import { insertChild, referTo } from "./relating.ts";
 import { claim, fetchAndSend, heartbeat, renew } from "./taking.ts";
 import type { Actor, World } from "./world.ts";
+import { writeAsApi } from "./writing.ts";
 
 /** What the actors do, and how often in a hundred. */
 const DEEDS: readonly (readonly [number, (actor: Actor) => Promise<void>])[] = [
-  [15, fetchAndSend],
-  [16, claim],
+  [14, fetchAndSend],
+  [15, claim],
   [15, lockRelated],
   [21, finish],
   [3, renew],
@@ -17,12 +18,13 @@ const DEEDS: readonly (readonly [number, (actor: Actor) => Promise<void>])[] = [
   [3, sweep],
   [3, request],
   [1, pauseOrResume],
-  [3, writePlainly],
+  [2, writePlainly],
   [3, insertMissing],
   [3, countInTransaction],
   [3, moveTime],
   [1, lookAtLists],
   [3, insertChild],
+  [3, writeAsApi],
   [4, referTo],
 ];
 

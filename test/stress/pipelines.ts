@@ -1,11 +1,20 @@
 import type { Generated } from "kysely";
 import { type PipelineColumns, type PipelineOptions, pipelinesFor, type Registry, registry } from "../../lib/index.ts";
-import { check, provision, remove, type Schema as ThingSchema, things } from "../support/engine-on.ts";
+import {
+  check,
+  type Log,
+  provision,
+  remove,
+  type Thing,
+  type Schema as ThingSchema,
+  things,
+} from "../support/engine-on.ts";
 
 interface Part extends PipelineColumns {
   id: Generated<string>;
   status: Generated<"on" | "off">;
   note: string | null;
+  busy: Generated<number>;
 }
 
 /** Locks all of its members. */
@@ -41,7 +50,9 @@ interface Bit extends PipelineColumns {
   task_id: string;
 }
 
-interface StressSchema extends ThingSchema {
+export interface StressSchema extends Omit<ThingSchema, "things" | "logs"> {
+  things: Thing & { busy: Generated<number> };
+  logs: Log & { changes: Generated<Readonly<Record<string, number>>> };
   bits: Bit;
   groups: Group;
   members: Member;

@@ -185,8 +185,14 @@ function progressLine({ tally, errors }: World, ms: number): string {
 }
 
 async function findings({ engine, lasting, tally }: World) {
-  const logs = await engine.admin<{ id: string; token: string; at: string; changes: Record<string, number> }>(
-    "select l.thing_id as id, l.message as token, extract(epoch from l.at) * 1000 as at, l.changes from logs l order by l.id",
+  const logs = await engine.admin<{
+    id: string;
+    token: string;
+    at: string;
+    changes: Record<string, number>;
+    level: string;
+  }>(
+    "select l.thing_id as id, l.message as token, extract(epoch from l.at) * 1000 as at, l.changes, l.level from logs l order by l.id",
   );
   const counted = async (column: "size" | "busy", tables: readonly string[]) => {
     const selects = tables.map((t) => `select id, ${column} as n, '${t}' as name from ${t}`);
@@ -199,7 +205,8 @@ async function findings({ engine, lasting, tally }: World) {
   );
   tally.add("deadlocks seen by PostgreSQL", Number(stats!.deadlocks));
   return {
-    logs: logs.map((l): LogLine => ({ ...l, at: Number(l.at) })),
+    logs: logs.filter((l) => l.level !== "writer").map((l): LogLine => ({ ...l, at: Number(l.at) })),
+    writes: logs.filter((l) => l.level === "writer").map((l) => l.changes),
     sizes: await counted(
       "size",
       TABLES.filter((t) => t !== "bits"),
