@@ -62,3 +62,23 @@ export const pass = {
   key: "k1",
   signal: new AbortController().signal,
 } as const;
+
+export const aJob = (columns: Partial<Row<"jobs">> = {}): Row<"jobs"> => ({
+  ...engine,
+  id: "job-1",
+  fleet_id: "fleet-1",
+  fleet_name: "blue",
+  command: ["true"],
+  volume_ids: [],
+  status: "submitted",
+  stop_requested: false,
+  instance_id: null,
+  command_key: null,
+  command_id: null,
+  exit_code: null,
+  status_message: null,
+  output: null,
+  started_at: null,
+  finished_at: null,
+  ...columns,
+});

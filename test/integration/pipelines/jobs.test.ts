@@ -172,7 +172,7 @@ test("a lost placement leaves nothing at the cloud and no place taken, and the n
       },
     },
   });
-  expect(ports.events.names()).toContain("item.stale");
+  expect(ports.events.of("item.stale")).toMatchObject([{ id: job, phase: "apply" }]);
   expect(await sql("select 1 from attachments")).toEqual([]);
   expect(await sql("select busy from instances")).toEqual([{ busy: 0 }, { busy: 0 }]);
 
