@@ -37,6 +37,7 @@ export interface Evidence {
   readonly busy: ReadonlyMap<string, number>;
   readonly tally: Tally;
   readonly variety: boolean;
+  readonly foreignKeys: boolean;
 }
 
 /** An item remembers the tokens of this many finishes. */
@@ -59,10 +60,13 @@ const VARIETY = [
   ...["fetch rows", "fetch empty", "fetch full", "fetch busy", "fetch paused", "fetch of expired locks"],
   ...["enqueue queued", "enqueue freed", "claim alone", "renew kept", "renew lost"],
   ...["apply stale", "apply contention", "reset ended", "fail ended", "release ended"],
-  ...["lock locked", "lock contention", "lock moved", "lock gone", "lock stale", "refused insert of a child"],
+  ...["lock locked", "lock contention", "lock moved", "lock gone", "lock stale"],
   ...["writer update", "writer with lock", "writer request", "writer ROW_LOCKED"],
   ...["heartbeat extended", "sweep ended", "sweep unlocked", "rows inserted again"],
 ];
+
+/** And this, where there are foreign keys. */
+const REFUSED = ["refused insert of a child"];
 
 export function runChecks(evidence: Evidence): readonly Check[] {
   const { errors, remains, tally, ledger, logs } = evidence;
@@ -89,7 +93,11 @@ export function runChecks(evidence: Evidence): readonly Check[] {
     { name: "at rest nothing waits", wrong: count(remains.waiting, "rows") },
     {
       name: "the mix had what it is for",
-      wrong: [...NEEDED, ...(evidence.variety ? VARIETY : [])]
+      wrong: [
+        ...NEEDED,
+        ...(evidence.variety ? VARIETY : []),
+        ...(evidence.variety && evidence.foreignKeys ? REFUSED : []),
+      ]
         .filter((what) => tally.of(what) === 0)
         .map((what) => `no ${what}`),
     },
@@ -102,7 +110,8 @@ export function runChecks(evidence: Evidence): readonly Check[] {
  * tuple lock, which somebody has who waits for the updater. Such a circle holds a wait for a tuple of a table that keys
  * refer to; it is rare, and repeating the statement is all it takes. Nothing else may be a deadlock.
  */
-function deadlocked({ deadlocks, circles, tally }: Evidence): string[] {
+function deadlocked({ deadlocks, circles, tally, foreignKeys }: Evidence): string[] {
+  if (!foreignKeys) return deadlocks === 0 ? [] : [`${deadlocks} deadlocks`, ...circles];
   const others = circles.filter((circle) => !/waits for tuple (groups|members|tasks) /.test(circle));
   tally.add("deadlocks of open foreign keys", circles.length - others.length);
   const rare = deadlocks <= 3 + tally.of("statements") * MOST_DEADLOCKS;

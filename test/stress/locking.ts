@@ -38,7 +38,8 @@ export async function lockRelated(actor: Actor): Promise<void> {
     for (const row of rows) world.tally.add(`lock ${row.millrace_result}`);
     const locked = rows.filter((r) => r.millrace_result === "locked");
     if (locked.length === 0) {
-      if (answers.every((a) => !a.failed)) await nothingLocked(actor, p, h);
+      // an attempt whose answer was lost may have locked them: the ending frees what is on the list
+      if (answers.every((a) => !a.failed && !a.unanswered)) await nothingLocked(actor, p, h);
       if (rows.some((r) => r.millrace_result === "contention") && random.percent(70)) await giveBack(actor, p, h);
       continue;
     }

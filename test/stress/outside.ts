@@ -4,7 +4,7 @@ import { requestSql } from "../../lib/sql/request.ts";
 import { type Statement, statement } from "../../lib/sql/statement.ts";
 import { sweepSql } from "../../lib/sql/sweep.ts";
 import { TABLES } from "./pipelines.ts";
-import { type Actor, anyPipeline, send, sendOnce, type World } from "./world.ts";
+import { type Actor, anyPipeline, type Held, send, sendOnce, type World } from "./world.ts";
 
 export const plain = <Row = unknown>(what: string, query: RawBuilder<unknown>): Statement<Row> =>
   statement("plain", what, query as RawBuilder<Row>);
@@ -96,12 +96,24 @@ export async function moveTime(actor: Actor): Promise<void> {
   const { world, random, sender } = actor;
   const name = random.pick(TABLES);
   if (name === "bits") return moveTimeOfBits(actor);
+  // the parent of related rows whose lock has run out takes them
+  const shared = ["tasks", "endings"].flatMap((p) => world.held.get(p)!.flatMap((h) => membersOf(h)));
+  if (shared.length > 0 && random.percent(50)) return expire(actor, "members", random.pick(shared));
   const row = random.pick(world.ids[name]);
   world.ledger.loosened(row);
   const id = uuid(row);
   const query = random.percent(50)
     ? sql`update ${sql.table(name)} t set lock_expires_at = now() - interval '1 s' where t.id = ${id} and t.lock_token is not null`
     : sql`update millrace.items i set alive_until = now() - interval '1 s' where i.item_id = ${id} and i.pipeline = ${anyPipeline(actor).name} and i.finished_at is null`;
+  await sendOnce(world, sender, plain("time", query));
+}
+
+const membersOf = ({ related }: Held): string[] =>
+  Object.values(related ?? {}).flatMap(({ table, rows }) => (table === "members" ? rows.map((r) => r.id) : []));
+
+async function expire({ world, sender }: Actor, name: string, id: string): Promise<void> {
+  world.ledger.loosened(id);
+  const query = sql`update ${sql.table(name)} t set lock_expires_at = now() - interval '1 s' where t.id = ${uuid(id)} and t.lock_token is not null`;
   await sendOnce(world, sender, plain("time", query));
 }
 

@@ -11,7 +11,9 @@ import { type Actor, NO_PARENT, rememberMember, sendOnce } from "./world.ts";
  */
 export async function insertChild(actor: Actor): Promise<void> {
   const { world, random, sender } = actor;
-  const group = random.pick(world.ids.groups);
+  // also where a pass has locked all children that it knew
+  const held = world.held.get("groups")!.filter((h) => h.related);
+  const group = held.length > 0 && random.percent(50) ? random.pick(held).id : random.pick(world.ids.groups);
   const id = crypto.randomUUID();
   const touches = random.percent(30);
   world.tally.add("statements");

@@ -8,6 +8,7 @@ interface Options {
   readonly minutes: number;
   readonly connections: number;
   readonly seed: number;
+  readonly foreignKeys: boolean;
 }
 
 /** Of what one check found wrong, so many lines are shown. */
@@ -22,11 +23,12 @@ function number(least: number): (text: string) => number {
 }
 
 async function main(): Promise<number> {
-  const { minutes, connections, seed } = new Command("npm run stress --")
+  const { minutes, connections, seed, foreignKeys } = new Command("npm run stress --")
     .description("Sends the statements of the protocol from many connections at a few rows, and checks what is left.")
     .option("--minutes <n>", "how long the mix runs", number(0.01), 3)
     .option("--connections <n>", "half through the Data API, half through pg", number(2), 24)
     .option("--seed <n>", "what the actors choose (default: any)", number(0), Math.floor(Math.random() * 1_000_000))
+    .option("--no-foreign-keys", "without them not a single deadlock is allowed")
     .parse()
     .opts<Options>();
   const interrupted = new AbortController();
@@ -41,6 +43,7 @@ async function main(): Promise<number> {
     seconds: minutes * 60,
     connections,
     seed,
+    foreignKeys,
     variety: minutes >= 1,
     signal: interrupted.signal,
     progress: say,

@@ -25,6 +25,8 @@ export interface StressOptions {
   readonly seed: number;
   /** Also demand that every kind of outcome occurred; a mix of some seconds is too short for it. */
   readonly variety: boolean;
+  /** Without foreign keys no deadlock at all is allowed. @default true */
+  readonly foreignKeys?: boolean;
   /** Ends the mix early; the checks are made all the same. */
   readonly signal?: AbortSignal;
   readonly progress?: (line: string) => void;
@@ -68,6 +70,10 @@ async function stressOn(server: TestServer, options: StressOptions): Promise<Str
   const engine = await createEngineOn(database, stressRegistry(), stressTables);
   await engine.admin(`alter role millrace_app set lock_timeout = '2s'; alter role millrace_app set statement_timeout = '30s';
     alter role millrace_app set idle_in_transaction_session_timeout = '10s'`);
+  const { foreignKeys = true } = options;
+  if (!foreignKeys)
+    await engine.admin(`alter table members drop constraint members_group_id_fkey; alter table tasks drop constraint tasks_group_id_fkey;
+      alter table tasks drop constraint tasks_member_id_fkey; alter table bits drop constraint bits_task_id_fkey`);
   const tally = createTally();
   const pool = new pg.Pool({ connectionString: appUrl(server, database.name), max: options.connections });
   const senders = [dataApiSender(database, options.connections, tally), pgSender(pool, tally)];
@@ -82,7 +88,16 @@ async function stressOn(server: TestServer, options: StressOptions): Promise<Str
     const { ledger, errors, increments } = world;
     return {
       tally,
-      checks: runChecks({ ...found, ledger, errors, increments, remains, tally, variety: options.variety }),
+      checks: runChecks({
+        ...found,
+        ledger,
+        errors,
+        increments,
+        remains,
+        tally,
+        variety: options.variety,
+        foreignKeys,
+      }),
     };
   } finally {
     await pool.end();
