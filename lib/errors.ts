@@ -62,7 +62,10 @@ export const ERRORS = {
   MIGRATION_LOCKED: { status: 503, text: "another migration holds the lock until {until}; waited {seconds} s" },
   MIGRATION_LOCK_LOST: { status: 500, text: "the migration lock was lost to another run; nothing more was done" },
   MIGRATION_FAILED: { status: 500, text: "migration {migration} failed: {message}" },
-  COLUMN_MISSING: { status: 500, text: "{table} lacks {columns}: add them with addPipelineColumns() in a migration" },
+  COLUMN_MISSING: {
+    status: 500,
+    text: "{table} lacks {columns}: add them in a migration; addPipelineColumns() adds those that pipelines and locks need",
+  },
   COLUMN_TYPE: {
     status: 500,
     text: "{table}: the Data API cannot read {columns}; use another type, such as text or a number of seconds",

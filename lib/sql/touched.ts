@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import { relatedTables } from "../define/registry.ts";
 import { patchColumns, withNows } from "./insert.ts";
+import { oursByOwner, reservedFor, reservingLocks } from "./owned.ts";
 import { EACH, pipelineOf, rows, type Scope, type Sql, table, text, UNLOCK } from "./parts.ts";
 import { dueNow } from "./request.ts";
 
@@ -50,7 +51,9 @@ export interface Touched {
 /**
  * The tables around the main rows of an ending, by name. Related rows come as the answer gives them and from
  * `items.related`; they are unlocked by the main row's token, and those that an attempt which died had locked by their
- * owner, since the main row is ours now. With `answers` there is a CTE `ok` of the main rows whose answer is accepted.
+ * owner, since the main row is ours now. Children that were reserved for the main row are let go when it does not wait
+ * for them any more. With `answers` there is a CTE `ok` of the main rows whose answer is accepted; without, `main` says
+ * by `keep` which rows go on waiting.
  */
 export function touchedTables(
   scope: Scope,
@@ -92,6 +95,11 @@ function touchedTable(
   const own = registry.of(name);
   const readyFor = own.length === 0 ? sql`null::text` : pipelineOf(own);
   const ours = oursByOwner(scope, name, sql`r.item`);
+  const reserved = reservedFor(scope, name, sql`r.item`);
+  const waitsNoMore = answers
+    ? sql`ok.id is not null`
+    : sql`exists (select 1 from main m where m.id = r.item and m.token = r.token and not m.keep)`;
+  const letGo = reserved === null ? sql`` : sql` or ${waitsNoMore} and ${reserved}`;
   const deletes = given.some((r) => r.delete);
   const columns = [...new Set(given.flatMap((r) => [...Object.keys(r.set), ...r.nows]))].sort();
   const patch = sql`jsonb_populate_record(t, case when ok.id is null or r.set is null then '{}'::jsonb else r.set end) p`;
@@ -106,7 +114,7 @@ function touchedTable(
   if (given.length > 0 || ours !== null) {
     writes.push(sql`${u} as (
   update ${t} t set ${set}${UNLOCK} from ${l} r ${ok}
-  where not r.ask and t.id = r.id ${stays} and (t.lock_token = r.token or exists (select 1 from main m where m.id = r.item and m.token = r.token) and ${ours ?? sql`false`})
+  where not r.ask and t.id = r.id ${stays} and (t.lock_token = r.token or exists (select 1 from main m where m.id = r.item and m.token = r.token) and ${ours ?? sql`false`}${letGo})
   returning t.id, r.item, t.due_at, ${readyFor} as ready_for)`);
     hints.push(sql`select u.ready_for from ${u} u where u.item = w.id and u.due_at <= now()`);
     again.push(
@@ -124,7 +132,7 @@ function touchedTable(
     hints.push(sql`select q.ready_for from ${q} q where q.item = w.id`);
     again.push(sql`select ${readyFor} from ${e} r join ${t} t on t.id = r.id where r.ask and r.item = w.id`);
   }
-  const held = main ? sql`false` : sql`t.lock_token = r.token or ${ours ?? sql`false`}`;
+  const held = main ? sql`false` : sql`t.lock_token = r.token or ${ours ?? sql`false`} or ${reserved ?? sql`false`}`;
   return {
     table: name,
     entries: e,
@@ -176,6 +184,9 @@ function entries({ pipeline: p }: Scope, name: string, given: RelatedGroup["rows
     parts.push(sql`select w.id as item, w.token, cast(k.id as uuid) as id, null::jsonb as set, false as delete, false as given, false as ask from w cross join lateral (
     select i.related from millrace.items i where i.item_id = w.id and i.pipeline = ${text(p.name)} ${EACH}) i cross join lateral jsonb_array_elements_text(i.related -> ${text(name)}) k(id) where ${known}`);
   }
+  for (const { column } of reservingLocks(p, name))
+    parts.push(sql`select w.id as item, w.token, c.id, null::jsonb as set, false as delete, false as given, false as ask from w cross join lateral (
+    select t.id from ${table(name)} t where ${sql.ref(`t.${column}`)} = w.id and t.lock_owner = ${text(p.name)} and t.lock_token is null ${EACH}) c`);
   if (asked.length > 0)
     parts.push(
       sql`select x.item, x.token, x.id, x.set, false as delete, false as given, true as ask from ${rows(asked, { item: "uuid", token: "uuid", id: "uuid", set: "jsonb" })} x`,
@@ -185,16 +196,6 @@ function entries({ pipeline: p }: Scope, name: string, given: RelatedGroup["rows
     sql`
   union all `,
   );
-}
-
-/** Row `t` carries a lock that this pipeline took for main row `item`, in this attempt or in one that died; null = it takes none here. */
-function oursByOwner({ pipeline: p }: Scope, name: string, item: Sql): Sql | null {
-  const owners = new Map<string, Sql>();
-  for (const lock of p.states.flatMap((s) => Object.values(s.locks)).filter((k) => k.table === name))
-    if (lock.kind === "children")
-      owners.set(lock.column, sql`t.lock_owner = ${text(p.name)} and ${sql.ref(`t.${lock.column}`)} = ${item}`);
-    else owners.set(":", sql`t.lock_owner = ${text(`${p.name}:`)} || ${item}`);
-  return owners.size === 0 ? null : sql`(t.lock_token is not null and (${sql.join([...owners.values()], sql` or `)}))`;
 }
 
 /**

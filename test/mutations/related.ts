@@ -247,10 +247,32 @@ export const mutations: readonly Mutation[] = [
   },
   {
     file: touched,
-    remove: " or exists (select 1 from main m where m.id = r.item and m.token = r.token) and ${ours ?? sql`false`})",
-    by: ")",
+    remove:
+      " or exists (select 1 from main m where m.id = r.item and m.token = r.token) and ${ours ?? sql`false`}${letGo})",
+    by: "${letGo})",
     tests: apply,
     guard: "what an attempt that died had locked is freed",
+  },
+  {
+    file: touched,
+    remove: " or ${waitsNoMore} and ${reserved}`",
+    by: "`",
+    tests: apply,
+    guard: "reserved children are let go when the parent waits no more",
+  },
+  {
+    file: touched,
+    remove: " and m.token = r.token and not m.keep)`",
+    by: " and m.token = r.token)`",
+    tests: apply,
+    guard: "reserved children stay reserved while the parent waits",
+  },
+  {
+    file: touched,
+    remove: "? sql`ok.id is not null`",
+    by: "? sql`true`",
+    tests: ["test/integration/engine/parents.test.ts", ...apply],
+    guard: "reserved children stay reserved when the parent's answer was not accepted",
   },
   {
     file: touched,

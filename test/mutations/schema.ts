@@ -165,12 +165,12 @@ export const mutations: readonly Mutation[] = [
   },
   {
     file: "lib/write/writer.ts",
-    remove: 'if (rows.length === 0) throw new MillraceError("NO_SUCH_ROW", { table, id });',
+    remove: 'if (!found) throw new MillraceError("NO_SUCH_ROW", { table, id });',
     tests: ["test/integration/write/writer.test.ts"],
     guard: "a request for a row that does not exist is heard of",
   },
   {
-    file: "lib/write/writer.ts",
+    file: "lib/write/values.ts",
     remove: 'if (!isUuid(id)) throw new MillraceError("ID_MALFORMED", { id });',
     tests: ["test/integration/write/writer.test.ts"],
     guard: "an id is checked",

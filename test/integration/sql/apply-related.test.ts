@@ -372,3 +372,43 @@ test("a transaction that has inserted a child and then updates the parent does n
   await expect(writing).rejects.toMatchObject({ details: { sqlState: "23503" } });
   expect(await engine.row("groups", id)).toMatchObject({ name: "mine" });
 });
+
+describe("reserved children", () => {
+  const reserve = async () => {
+    const { id, members } = await engine.group(2, { status: "closing" });
+    await hold(engine, "members", members[0]!);
+    const group = await takeRow(engine, "groups", id);
+    expect((await lockRows(engine, "groups", [group]))[0]!.result).toBe("contention");
+    return { id, members, group };
+  };
+  const reserved = (members: readonly string[]) => lockOf(engine, "members", members[1]!);
+
+  test("stay reserved while the parent waits", async () => {
+    const { members, group } = await reserve();
+    await endRows(engine, "reset", [group], { pipeline: "groups", keep: true });
+    expect(await reserved(members)).toEqual({ ...FREE, owner: "groups" });
+  });
+
+  test.each(["reset", "fail", "release"] as const)("are let go by a %s that does not wait", async (step) => {
+    const { members, group } = await reserve();
+    await endRows(engine, step, [group], { pipeline: "groups", keep: false });
+    expect(await reserved(members)).toEqual(FREE);
+  });
+
+  test("are let go by an accepted answer that did not need them", async () => {
+    const { members, group } = await reserve();
+    expect((await write("groups", [group], {}, {}))[0]!.result).toBe("applied");
+    expect(await reserved(members)).toEqual(FREE);
+  });
+
+  test("are not touched by a stale ending, and those of another group never", async () => {
+    const { id, members, group } = await reserve();
+    const other = await reserve();
+    await engine.query("update groups set lock_token = gen_random_uuid() where id = $1", [id]);
+    await endRows(engine, "fail", [group], { pipeline: "groups" });
+    expect(await reserved(members)).toEqual({ ...FREE, owner: "groups" });
+    await endRows(engine, "fail", [other.group], { pipeline: "groups" });
+    expect(await reserved(members)).toEqual({ ...FREE, owner: "groups" });
+    expect(await reserved(other.members)).toEqual(FREE);
+  });
+});
