@@ -1,13 +1,7 @@
 /** What the HTTP API answers. Times are ISO 8601 in UTC. */
 
-export type VolumeStatus = "submitted" | "active" | "failed" | "deleting";
-
-export interface VolumeJson {
-  readonly id: string;
-  readonly name: string;
-  readonly sizeGb: number;
-  /** `failed`: given up after the last attempt; what was wanted is in `lastError`. `deleting`: on its way out. */
-  readonly status: VolumeStatus;
+/** What every row that pipelines work on has. */
+export interface EngineJson {
   /** Attempts at the pass that is due or under way; 0 after a success. */
   readonly attempts: number;
   readonly lastError: string | null;
@@ -17,6 +11,85 @@ export interface VolumeJson {
   readonly lockExpiresAt: string | null;
   readonly createdAt: string;
   readonly lastProcessedAt: string;
+}
+
+export type VolumeStatus = "submitted" | "active" | "failed" | "deleting";
+
+export interface VolumeJson extends EngineJson {
+  readonly id: string;
+  readonly name: string;
+  readonly sizeGb: number;
+  /** `failed`: given up after the last attempt; what was wanted is in `lastError`. `deleting`: on its way out. */
+  readonly status: VolumeStatus;
+}
+
+export type InstanceStatus = "pending" | "provisioning" | "idle" | "busy" | "terminating" | "terminated";
+
+export interface FleetJson extends EngineJson {
+  readonly id: string;
+  readonly name: string;
+  /** Instances that it is to have. */
+  readonly nodes: number;
+  /** Jobs that each instance runs at once. */
+  readonly slots: number;
+  /** `deleting`: on its way out; it goes when its instances and jobs have ended. */
+  readonly status: "active" | "deleting";
+  readonly statusMessage: string | null;
+  /** Instances that it has, by status; a status that none has is left out. */
+  readonly instances: Readonly<Partial<Record<InstanceStatus, number>>>;
+}
+
+export interface InstanceJson extends EngineJson {
+  readonly id: string;
+  readonly fleetId: string;
+  /** Its place in the fleet; the number of one that is gone is used again. */
+  readonly number: number;
+  readonly status: InstanceStatus;
+  /** Jobs on it. */
+  readonly busy: number;
+  readonly slots: number;
+  /** The cloud's id of it; null until it was created. */
+  readonly providerId: string | null;
+  readonly statusMessage: string | null;
+}
+
+export type JobStatus = "submitted" | "provisioning" | "running" | "terminating" | "done" | "failed" | "terminated";
+
+export interface JobJson extends EngineJson {
+  readonly id: string;
+  /** Null when the fleet is gone. */
+  readonly fleetId: string | null;
+  readonly fleetName: string | null;
+  /** Program and arguments. */
+  readonly command: readonly string[];
+  readonly volumeIds: readonly string[];
+  /** `submitted`: waits for an instance. `done`: ended with 0; `failed`: with something else, or lost; `terminated`: stopped. */
+  readonly status: JobStatus;
+  readonly stopRequested: boolean;
+  /** Null until it is placed, and when the instance is gone. */
+  readonly instanceId: string | null;
+  readonly exitCode: number | null;
+  readonly statusMessage: string | null;
+  readonly startedAt: string | null;
+  readonly finishedAt: string | null;
+}
+
+/** What a job has written, from the byte that was asked for. */
+export interface OutputJson {
+  readonly text: string;
+  /** Hand it back as `from` for what comes next. */
+  readonly next: number;
+  /** Nothing comes after this. */
+  readonly ended: boolean;
+}
+
+export interface EventJson {
+  readonly id: string;
+  readonly at: string;
+  readonly kind: "volume" | "fleet" | "instance" | "job";
+  /** What it happened to. */
+  readonly subjectId: string;
+  readonly message: string;
 }
 
 export interface PipelineJson {

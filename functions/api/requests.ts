@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import type { VolumeStatus } from "./json.ts";
+import type { EventJson, InstanceStatus, JobStatus, VolumeStatus } from "./json.ts";
 import { ApiProblem, type FieldProblem } from "./problems.ts";
 
 export const LIMITS = {
@@ -10,10 +10,44 @@ export const LIMITS = {
   /** Rows of one page of a list: at most, and when nobody says. */
   mostRows: 100,
   defaultRows: 50,
+  /** Instances of a fleet, and jobs that one of them runs at once. */
+  mostNodes: 100,
+  mostSlots: 16,
+  /** A command: its parts, and characters of all of them. */
+  mostArguments: 256,
+  mostCommand: 32_768,
+  /** Volumes of a job. */
+  mostVolumes: 10,
 } as const;
 
 /** What `status` of a volume can be. */
 export const VOLUME_STATUSES = ["submitted", "active", "failed", "deleting"] as const satisfies readonly VolumeStatus[];
+
+export const INSTANCE_STATUSES = [
+  "pending",
+  "provisioning",
+  "idle",
+  "busy",
+  "terminating",
+  "terminated",
+] as const satisfies readonly InstanceStatus[];
+
+export const JOB_STATUSES = [
+  "submitted",
+  "provisioning",
+  "running",
+  "terminating",
+  "done",
+  "failed",
+  "terminated",
+] as const satisfies readonly JobStatus[];
+
+export const EVENT_KINDS = ["volume", "fleet", "instance", "job"] as const satisfies readonly EventJson["kind"][];
+
+const JSON_OBJECT = "must be a JSON object";
+
+/** Half a character is none to PostgreSQL. */
+const wellFormed = v.check((value: string) => value.isWellFormed(), "must be Unicode text");
 
 const text = (most: number) =>
   v.pipe(
@@ -22,25 +56,101 @@ const text = (most: number) =>
     v.maxLength(most, `must have at most ${most} characters`),
     // PostgreSQL stores no NUL, and names end up in logs and terminals.
     v.regex(/^\P{Cc}*$/u, "must not contain control characters"),
+    wellFormed,
   );
 
-const whole = (most: number, words = `must be a whole number from 1 to ${most}`) =>
-  v.pipe(v.number(words), v.integer(words), v.minValue(1, words), v.maxValue(most, words));
+const whole = (least: number, most: number, words = `must be a whole number from ${least} to ${most}`) =>
+  v.pipe(v.number(words), v.integer(words), v.minValue(least, words), v.maxValue(most, words));
 
-export const NewVolume = v.strictObject(
-  { name: text(LIMITS.mostText), sizeGb: whole(LIMITS.mostGb) },
-  "must be a JSON object",
-);
+/** A whole number in a query, whose values are texts. */
+const wholeText = (least: number, most: number) =>
+  v.pipe(
+    v.string(),
+    v.regex(/^\d+$/, `must be a whole number from ${least} to ${most}`),
+    v.transform(Number),
+    whole(least, most),
+  );
 
-const status = v.picklist(VOLUME_STATUSES, `must be one of ${VOLUME_STATUSES.join(", ")}`);
+const uuid = v.pipe(v.string("must be a text"), v.uuid("must be a uuid"), v.toLowerCase());
+const uuids = (least: number, most: number) =>
+  v.pipe(
+    v.array(uuid, "must be a list of ids"),
+    v.minLength(least, `must have at least ${least}`),
+    v.maxLength(most, `must have at most ${most}`),
+    v.check((ids) => new Set(ids).size === ids.length, "must not name one twice"),
+  );
+
+export const NewVolume = v.strictObject({ name: text(LIMITS.mostText), sizeGb: whole(1, LIMITS.mostGb) }, JSON_OBJECT);
+
+const page = {
+  limit: v.optional(wholeText(1, LIMITS.mostRows), String(LIMITS.defaultRows)),
+  cursor: v.optional(v.pipe(v.string(), v.nonEmpty("must not be empty"))),
+};
+const oneOf = <const T extends readonly string[]>(values: T) =>
+  v.optional(v.picklist(values, `must be one of ${values.join(", ")}`));
 
 export const VolumeQuery = v.strictObject({
-  limit: v.optional(v.pipe(v.string(), v.transform(Number), whole(LIMITS.mostRows)), String(LIMITS.defaultRows)),
-  cursor: v.optional(v.pipe(v.string(), v.nonEmpty("must not be empty"))),
-  status: v.optional(status),
+  ...page,
+  status: oneOf(VOLUME_STATUSES),
+  name: v.optional(text(LIMITS.mostText)),
 });
 
-export const Pause = v.strictObject({ by: text(LIMITS.mostText) }, "must be a JSON object");
+const nodes = whole(0, LIMITS.mostNodes);
+
+export const NewFleet = v.strictObject(
+  {
+    name: v.pipe(
+      text(LIMITS.mostText),
+      // Wherever a fleet can be named, it can be named by its id, too.
+      v.check((name) => !v.is(uuid, name), "must not look like an id"),
+    ),
+    nodes,
+    slots: v.optional(whole(1, LIMITS.mostSlots), 1),
+  },
+  JSON_OBJECT,
+);
+
+export const Resize = v.strictObject({ nodes }, JSON_OBJECT);
+
+export const FleetQuery = v.strictObject({ ...page, name: v.optional(text(LIMITS.mostText)) });
+
+export const PageQuery = v.strictObject(page);
+
+export const InstanceIds = v.strictObject({ ids: uuids(1, LIMITS.mostNodes) }, JSON_OBJECT);
+
+const command = v.pipe(
+  v.array(
+    v.pipe(
+      v.string("must be a text"),
+      v.check((part) => !part.includes("\0"), "must not contain a zero byte"),
+      wellFormed,
+    ),
+    "must be a list of texts",
+  ),
+  v.check((parts) => (parts[0] ?? "") !== "", "must name a program"),
+  v.maxLength(LIMITS.mostArguments, `must have at most ${LIMITS.mostArguments} parts`),
+  v.check(
+    (parts) => parts.reduce((sum, part) => sum + part.length, 0) <= LIMITS.mostCommand,
+    `must have at most ${LIMITS.mostCommand} characters`,
+  ),
+);
+
+export const NewJob = v.strictObject(
+  { fleetId: uuid, command, volumeIds: v.optional(uuids(0, LIMITS.mostVolumes), []) },
+  JSON_OBJECT,
+);
+
+export const JobQuery = v.strictObject({ ...page, fleetId: v.optional(uuid), status: oneOf(JOB_STATUSES) });
+
+export const OutputQuery = v.strictObject({ from: v.optional(wholeText(0, Number.MAX_SAFE_INTEGER), "0") });
+
+export const EventQuery = v.strictObject({
+  ...page,
+  direction: v.optional(v.picklist(["asc", "desc"], "must be asc or desc"), "desc"),
+  subjectId: v.optional(uuid),
+});
+
+export const Pause = v.strictObject({ by: text(LIMITS.mostText) }, JSON_OBJECT);
 
 const named = v.pipe(v.string("must be a text"), v.nonEmpty("must not be empty"));
 export const Hint = v.union(

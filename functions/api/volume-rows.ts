@@ -1,6 +1,7 @@
 import { type Kysely, type RawBuilder, sql } from "kysely";
 import { type DataApiDatabase, type Hints, MillraceError, type Page, paginate, type Writer } from "../../lib/index.ts";
 import type { Database } from "../pipelines/schema.ts";
+import { ITEM_COLUMNS, type WithItems } from "./item-columns.ts";
 import type { VolumeStatus } from "./json.ts";
 import type { VolumeRow } from "./volume-json.ts";
 
@@ -18,18 +19,8 @@ interface VolumeQuery {
   readonly limit: number;
   readonly cursor?: string | undefined;
   readonly status?: VolumeStatus | undefined;
+  readonly name?: string | undefined;
 }
-
-/** The engine's memory of items, as far as a list needs it. */
-type WithItems = {
-  "millrace.items": {
-    item_id: string;
-    pipeline: string;
-    state: string;
-    attempts: number;
-    last_error: string | null;
-  };
-};
 
 export interface VolumeRowsOptions {
   readonly database: DataApiDatabase<Database>;
@@ -91,7 +82,7 @@ const COLUMNS = [
 ] as const;
 const ROW = (alias: string) => sql.join(COLUMNS.map((column) => sql.ref(`${alias}.${column}`)));
 
-function list(db: Kysely<Database>, { limit, cursor, status }: VolumeQuery): Promise<Page<VolumeRow>> {
+function list(db: Kysely<Database>, { limit, cursor, status, name }: VolumeQuery): Promise<Page<VolumeRow>> {
   const query = db
     .withTables<WithItems>()
     .selectFrom("volumes")
@@ -99,9 +90,9 @@ function list(db: Kysely<Database>, { limit, cursor, status }: VolumeQuery): Pro
       join.onRef("i.item_id", "=", "volumes.id").on("i.pipeline", "=", "volumes"),
     )
     .select(COLUMNS.map((column) => `volumes.${column}` as const))
-    .select(["i.state as item_state", "i.attempts", "i.last_error"])
+    .select(ITEM_COLUMNS)
     .$if(status !== undefined, (all) => all.where(FILTERS[status!]));
-  return paginate(query, { table: "volumes", limit, cursor });
+  return paginate(query, { table: "volumes", limit, cursor, filter: { name } });
 }
 
 /** What the API shows as a status, as conditions; they do not overlap. */

@@ -2,17 +2,14 @@ import { RDSDataClient } from "@aws-sdk/client-rds-data";
 import type { Hono } from "hono";
 import { afterAll, afterEach, beforeAll } from "vitest";
 import { createApp } from "../../../functions/api/app.ts";
-import { createPipelineControl } from "../../../functions/api/pipeline-control.ts";
-import { createVolumeRows } from "../../../functions/api/volume-rows.ts";
+import { createApiPorts } from "../../../functions/api/ports.ts";
+import { createLocalCloud } from "../../../functions/cloud/local.ts";
 import { migrations } from "../../../functions/migrations/index.ts";
 import { pipelines } from "../../../functions/pipelines/index.ts";
 import type { Database } from "../../../functions/pipelines/schema.ts";
 import type { DataApi } from "../../../infra/local/data-api/index.ts";
 import {
   callLimiter,
-  createHints,
-  createOperator,
-  createWriter,
   type DataApiDatabase,
   dataApi,
   type HintQueue,
@@ -34,6 +31,8 @@ export interface RunningApi {
   readonly faults: DataApi["faults"];
   /** The time that its function is said to have left, in milliseconds; no end by default. */
   readonly limits: { timeLeftMs: number };
+  /** Where the cloud is; nobody answers there unless a test says otherwise. */
+  readonly clouds: { url: string };
   /** SQL as the tables' owner: what other services and the engine would do. */
   sql(text: string, values?: unknown[]): Promise<Record<string, unknown>[]>;
 }
@@ -83,19 +82,24 @@ async function startOn(
   await migrate({ database: connect(ownerSecretArn), registry: pipelines, migrations, clock: systemClock });
   await database.ownerPool.query("grant usage on schema millrace to millrace_app");
 
+  const clouds = { url: "http://127.0.0.1:1" };
   const hints: string[] = [];
   const logged: unknown[] = [];
   const queue: HintQueue = { send: async (sent) => void hints.push(...sent.map(({ body }) => body)) };
-  const parts = { database: connect(secretArn), registry: pipelines, hints: queue };
-  const toPipelines = createHints(pipelines, queue);
-  const app = createApp({
-    volumes: createVolumeRows({ database: parts.database, writer: createWriter<Database>(parts), hints: toPipelines }),
-    pipelines: createPipelineControl({ ...parts, operator: createOperator(parts), hints: toPipelines }),
-    logError: (_reference, error) => logged.push(error),
-  });
+  const appDatabase = connect(secretArn);
+  const app = createApp(
+    createApiPorts({
+      database: appDatabase,
+      registry: pipelines,
+      hintQueue: queue,
+      cloud: () => createLocalCloud(clouds.url),
+      logError: (_reference, error) => logged.push(error),
+    }),
+  );
   return {
     app,
-    database: parts.database,
+    database: appDatabase,
+    clouds,
     hints,
     logged,
     faults: api.faults,
