@@ -17,7 +17,7 @@ export class ApiError extends Error {
 
 export interface ApiClient {
   /** Errors: ApiError for a problem, CliError STACK_SILENT without an answer, API_ANSWER for a strange one. */
-  call<T>(method: "GET" | "POST" | "DELETE", path: string, body?: unknown): Promise<T>;
+  call<T>(method: "GET" | "POST" | "PATCH" | "DELETE", path: string, body?: unknown): Promise<T>;
 }
 
 export function createClient(stack: Stack): ApiClient {

@@ -18,6 +18,13 @@ export const CLI_ERRORS = {
     exit: EXIT.notFound,
     text: "{target} is neither a pipeline nor a table of one; there are: {known}",
   },
+  NAME_UNKNOWN: { exit: EXIT.notFound, text: "no {kind} is called {name}: millrace {kind}s list shows what there is" },
+  NAME_AMBIGUOUS: { exit: EXIT.usage, text: "several {kind}s are called {name}: give one of their ids: {ids}" },
+  JOB_FAILED: { exit: EXIT.failed, text: "job {id} {end}" },
+  INTERRUPTED: {
+    exit: EXIT.failed,
+    text: "job {id} goes on; millrace jobs logs {id} --follow goes on reading, millrace jobs stop {id} stops it",
+  },
 } as const satisfies Record<string, { readonly exit: Exit; readonly text: string }>;
 
 export type CliErrorCode = keyof typeof CLI_ERRORS;

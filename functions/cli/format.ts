@@ -1,3 +1,5 @@
+import type { EngineJson, ListJson } from "../api/json.ts";
+
 /** `2026-11-30 22:23:21 UTC (in 4 s)`; a dash when there is no such time. */
 export function time(iso: string | null, now: Date): string {
   if (iso === null) return "-";
@@ -35,4 +37,35 @@ export function table(headings: readonly string[], rows: readonly (readonly stri
 export function fields(pairs: readonly (readonly [label: string, value: string])[]): string {
   const width = Math.max(...pairs.map(([label]) => label.length));
   return pairs.map(([label, value]) => `${label.padEnd(width)}  ${value}\n`).join("");
+}
+
+/** A row that is held and due is being worked on; its `nextTryAt` lies in the past. */
+export function nextTry({ nextTryAt, lockExpiresAt }: EngineJson, now: Date): string {
+  const held = lockExpiresAt !== null && new Date(lockExpiresAt) > now;
+  return held && nextTryAt !== null && new Date(nextTryAt) <= now ? "under way" : time(nextTryAt, now);
+}
+
+/** What all rows of pipelines share, for `fields`. */
+export function engineFields(row: EngineJson, now: Date): readonly (readonly [label: string, value: string])[] {
+  return [
+    ["attempts", `${row.attempts}`],
+    ["last error", row.lastError ?? "-"],
+    ["next try", nextTry(row, now)],
+    ["lock owner", row.lockOwner ?? "-"],
+    ["lock expires", time(row.lockExpiresAt, now)],
+    ["created", time(row.createdAt, now)],
+    ["last processed", time(row.lastProcessedAt, now)],
+  ];
+}
+
+/** A table and how to go on, or that there is nothing. */
+export function pageText<T>(
+  { items, nextCursor }: ListJson<T>,
+  what: string,
+  headings: readonly string[],
+  row: (item: T) => readonly string[],
+): string {
+  if (items.length === 0) return `no ${what}\n`;
+  const text = table(headings, items.map(row));
+  return nextCursor === null ? text : `${text}more: --cursor ${nextCursor}\n`;
 }

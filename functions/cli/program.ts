@@ -1,6 +1,9 @@
 import { Command, CommanderError } from "commander";
 import { ApiError, createClient } from "./client.ts";
 import { CliError, EXIT, type Exit } from "./errors.ts";
+import { addEvents } from "./events.ts";
+import { addFleets } from "./fleets.ts";
+import { addJobs } from "./jobs.ts";
 import { addPipelines } from "./pipelines.ts";
 import type { Session } from "./session.ts";
 import { DEFAULT_STATE_DIR, findStack } from "./stack.ts";
@@ -13,6 +16,10 @@ export interface Surroundings {
   readonly stdout: (text: string) => void;
   readonly stderr: (text: string) => void;
   readonly now: () => Date;
+  /** Waits, in milliseconds. */
+  readonly pause: (milliseconds: number) => Promise<void>;
+  /** Aborts when the user has had enough (Ctrl-C). Listened for by commands that follow something. */
+  readonly interrupted: AbortSignal;
 }
 
 /**
@@ -53,9 +60,17 @@ function createProgram(surroundings: Surroundings): Command {
     return {
       client: createClient(findStack(stateDir, surroundings.cwd)),
       print: (value, text) => stdout(json ? `${JSON.stringify(value, null, 2)}\n` : text(surroundings.now())),
+      json: json === true,
+      write: stdout,
+      tell: (text) => stderr(`${text}\n`),
+      pause: surroundings.pause,
+      interrupted: surroundings.interrupted,
     };
   };
   addVolumes(program, open);
+  addFleets(program, open);
+  addJobs(program, open);
+  addEvents(program, open);
   addPipelines(program, open);
   return program;
 }
@@ -63,6 +78,8 @@ function createProgram(surroundings: Surroundings): Command {
 const HELP = `
 Examples:
   millrace volumes create data --size 10
+  millrace fleets create web --nodes 3
+  millrace jobs run --fleet web --volume data -- sh -c 'date >> data/log; cat data/log'
   millrace volumes show 6a1f7c1e-8c0e-4a52-9d0f-0f0e6c9a1b2d --json
   millrace pause volumes --by "Ann, moving the disks"
 

@@ -1,6 +1,7 @@
-import { type Command, InvalidArgumentError } from "commander";
+import type { Command } from "commander";
 import type { ListJson, VolumeJson } from "../api/json.ts";
-import { fields, table, time } from "./format.ts";
+import { query, wholeNumber } from "./arguments.ts";
+import { engineFields, fields, nextTry, table } from "./format.ts";
 import type { Session } from "./session.ts";
 
 /** `millrace volumes …` */
@@ -11,7 +12,7 @@ export function addVolumes(program: Command, open: (command: Command) => Session
     .command("create")
     .description("submit a volume; a pipeline then creates it at the cloud")
     .argument("<name>", "what to call it")
-    .requiredOption("--size <gb>", "its size in GB, a whole number from 1", wholeNumber)
+    .requiredOption("--size <gb>", "its size in GB, a whole number from 1", wholeNumber(1))
     .action(async (name: string, options: { size: number }, command: Command) => {
       const { client, print } = open(command);
       const volume = await client.call<VolumeJson>("POST", "/volumes", { name, sizeGb: options.size });
@@ -21,9 +22,10 @@ export function addVolumes(program: Command, open: (command: Command) => Session
   volumes
     .command("list")
     .description("list volumes, newest first")
-    .option("--limit <n>", "how many at most", wholeNumber)
+    .option("--limit <n>", "how many at most", wholeNumber(1))
     .option("--cursor <cursor>", "where to go on: what the page before printed last")
     .option("--status <status>", "only those: submitted, active, failed or deleting")
+    .option("--name <name>", "only those of this name")
     .action(async (options: ListOptions, command: Command) => {
       const { client, print } = open(command);
       const list = await client.call<ListJson<VolumeJson>>("GET", `/volumes${query(options)}`);
@@ -55,11 +57,7 @@ interface ListOptions {
   readonly limit?: number;
   readonly cursor?: string;
   readonly status?: string;
-}
-
-function query(options: ListOptions): string {
-  const given = Object.entries(options).map(([name, value]): [string, string] => [name, String(value)]);
-  return given.length === 0 ? "" : `?${new URLSearchParams(given)}`;
+  readonly name?: string;
 }
 
 function listText({ items, nextCursor }: ListJson<VolumeJson>, now: Date): string {
@@ -75,24 +73,6 @@ function volumeText(volume: VolumeJson, now: Date): string {
     ["name", volume.name],
     ["size", `${volume.sizeGb} GB`],
     ["status", volume.status],
-    ["attempts", `${volume.attempts}`],
-    ["last error", volume.lastError ?? "-"],
-    ["next try", nextTry(volume, now)],
-    ["lock owner", volume.lockOwner ?? "-"],
-    ["lock expires", time(volume.lockExpiresAt, now)],
-    ["created", time(volume.createdAt, now)],
-    ["last processed", time(volume.lastProcessedAt, now)],
+    ...engineFields(volume, now),
   ]);
-}
-
-/** A row that is held and due is being worked on; its `nextTryAt` lies in the past. */
-function nextTry({ nextTryAt, lockExpiresAt }: VolumeJson, now: Date): string {
-  const held = lockExpiresAt !== null && new Date(lockExpiresAt) > now;
-  return held && nextTryAt !== null && new Date(nextTryAt) <= now ? "under way" : time(nextTryAt, now);
-}
-
-function wholeNumber(text: string): number {
-  const value = Number(text);
-  if (!/^\d+$/.test(text) || value < 1) throw new InvalidArgumentError("It must be a whole number from 1.");
-  return value;
 }

@@ -47,6 +47,8 @@ async function millrace(...args: string[]) {
       stderr += text;
     },
     now: () => new Date(),
+    pause: async () => {},
+    interrupted: new AbortController().signal,
   });
   return { exit, stdout, stderr };
 }

@@ -56,6 +56,8 @@ export async function millrace(args: readonly string[], where: { env?: Record<st
       stderr += text;
     },
     now: () => new Date("2026-11-30T12:00:00Z"),
+    pause: async () => {},
+    interrupted: new AbortController().signal,
   });
   return { exit, stdout, stderr };
 }
