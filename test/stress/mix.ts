@@ -1,6 +1,15 @@
 import { finish } from "./finishing.ts";
 import { lockRelated, lookAtLists } from "./locking.ts";
-import { countInTransaction, insertMissing, moveTime, pauseOrResume, request, sweep, writePlainly } from "./outside.ts";
+import {
+  countInTransaction,
+  insertMissing,
+  moveTime,
+  pauseOrResume,
+  request,
+  seize,
+  sweep,
+  writePlainly,
+} from "./outside.ts";
 import { seededRandom } from "./random.ts";
 import { insertChild, referTo } from "./relating.ts";
 import { claim, fetchAndSend, heartbeat, renew } from "./taking.ts";
@@ -16,14 +25,15 @@ const DEEDS: readonly (readonly [number, (actor: Actor) => Promise<void>])[] = [
   [3, renew],
   [3, heartbeat],
   [3, sweep],
-  [3, request],
+  [2, request],
   [1, pauseOrResume],
   [2, writePlainly],
   [3, insertMissing],
   [3, countInTransaction],
-  [3, moveTime],
+  [2, moveTime],
   [1, lookAtLists],
   [3, insertChild],
+  [2, seize],
   [3, writeAsApi],
   [4, referTo],
 ];

@@ -98,7 +98,7 @@ export async function moveTime(actor: Actor): Promise<void> {
   if (name === "bits") return moveTimeOfBits(actor);
   // the parent of related rows whose lock has run out takes them
   const shared = ["tasks", "endings"].flatMap((p) => world.held.get(p)!.flatMap((h) => membersOf(h)));
-  if (shared.length > 0 && random.percent(50)) return expire(actor, "members", random.pick(shared));
+  if (shared.length > 0 && random.percent(40)) return expire(actor, "members", random.pick(shared));
   const row = random.pick(world.ids[name]);
   world.ledger.loosened(row);
   const id = uuid(row);
@@ -106,6 +106,18 @@ export async function moveTime(actor: Actor): Promise<void> {
     ? sql`update ${sql.table(name)} t set lock_expires_at = now() - interval '1 s' where t.id = ${id} and t.lock_token is not null`
     : sql`update millrace.items i set alive_until = now() - interval '1 s' where i.item_id = ${id} and i.pipeline = ${anyPipeline(actor).name} and i.finished_at is null`;
   await sendOnce(world, sender, plain("time", query));
+}
+
+/** Somebody takes a related row by force, for a moment: the pass that has locked it must notice. */
+export async function seize({ world, random, sender }: Actor): Promise<void> {
+  const related = [...world.held.values()].flat().flatMap((h) => Object.values(h.related ?? {}));
+  const rows = related.flatMap(({ table, rows: of }) => of.map(({ id }) => ({ table, id })));
+  if (rows.length === 0) return;
+  const { table, id } = random.pick(rows);
+  world.ledger.loosened(id);
+  const query = sql`update ${sql.table(table)} t set lock_token = gen_random_uuid(), lock_owner = null, lock_expires_at = now() + interval '100 ms'
+    where t.id = ${uuid(id)} and t.lock_token is not null`;
+  await sendOnce(world, sender, plain("seize", query));
 }
 
 const membersOf = ({ related }: Held): string[] =>
