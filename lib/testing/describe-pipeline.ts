@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import type { Answer } from "../define/changes.ts";
 import type { Pipeline, StateDefinition } from "../define/pipeline.ts";
 import type { Registry } from "../define/registry.ts";
-import { text } from "../sql/parts.ts";
+import { ROWS } from "./found-rows.ts";
 import {
   type Around,
   forgetItems,
@@ -43,7 +43,7 @@ const FREE = { lock_token: null, lock_owner: null, lock_expires_at: null };
 /**
  * The tests that every pipeline should have (dstack, contributing/PIPELINES.md, point 9), for each of its states: which
  * rows are fetched and in which order, the successful pass that unlocks, a token lost before and during the pass, and
- * for each related lock contention and the pass after it. For use in a Vitest file:
+ * for each related lock contention, the pass after it, and a related row lost during the pass. For use in a Vitest file:
  * `describePipeline(volumes, { database: () => db, registry, services, clear, rows: { submitted, deleting } })`.
  */
 export function describePipeline<S>(pipeline: Pipeline, tests: PipelineTests<S>): void {
@@ -69,6 +69,7 @@ export function describePipeline<S>(pipeline: Pipeline, tests: PipelineTests<S>)
     });
 
     describe.each(pipeline.states.map((state) => ({ state, of: state.name })))("$of", ({ state }) => {
+      const related = Object.values(state.locks).map((lock) => lock.table);
       test("fetches rows that are ready, due and free, or its own and expired, and no others", async () => {
         const made = [];
         for (const what of ROWS) {
@@ -98,7 +99,7 @@ export function describePipeline<S>(pipeline: Pipeline, tests: PipelineTests<S>)
       test("a pass that is applied unlocks what it locked", async () => {
         const id = await due(state);
         const before = (await row(id))!;
-        const related = await relatedOf(tests.database(), table, id, state);
+        const locked = await relatedOf(tests.database(), table, id, state);
         const { events } = await pass();
         expect(events.of("item.applied"), reasons(events)).toMatchObject([{ id, state: state.name }]);
         const after = await row(id);
@@ -109,7 +110,7 @@ export function describePipeline<S>(pipeline: Pipeline, tests: PipelineTests<S>)
             Date.parse(String(before["last_processed_at"])),
           );
         }
-        for (const { table: of, ids } of related)
+        for (const { table: of, ids } of locked)
           for (const r of await rowsOf(tests.database(), of, ids)) expect(parted(r).lock).toEqual(FREE);
         expect(await itemOf(tests.database(), name, id)).toMatchObject({
           state: "applied",
@@ -136,7 +137,7 @@ export function describePipeline<S>(pipeline: Pipeline, tests: PipelineTests<S>)
 
       test("a token lost during the pass: nothing of its answer is written, and what it had locked is free", async () => {
         const id = await due(state);
-        const related = await relatedOf(tests.database(), table, id, state);
+        const locked = await relatedOf(tests.database(), table, id, state);
         const others = async (tables: readonly string[]) =>
           Promise.all(tables.filter((t) => t !== table).map((t) => rowsOf(tests.database(), t)));
         const token = crypto.randomUUID();
@@ -157,11 +158,11 @@ export function describePipeline<S>(pipeline: Pipeline, tests: PipelineTests<S>)
         expect(events.of("item.stale"), reasons(events)).toMatchObject([{ id, phase: "apply" }]);
         expect(await row(id)).toEqual(stolen);
         expect(withoutLocks(await others(written))).toEqual(seen);
-        for (const { table: of, ids } of related)
+        for (const { table: of, ids } of locked)
           for (const r of await rowsOf(tests.database(), of, ids)) expect(parted(r).lock).toEqual(FREE);
       });
 
-      for (const [lockName, lock] of Object.entries(state.locks))
+      for (const [lockName, lock] of Object.entries(state.locks)) {
         test(`contention for ${lockName}: given back with its owner kept, and the next pass goes through`, async () => {
           const db = tests.database();
           const id = await due(state);
@@ -174,8 +175,7 @@ export function describePipeline<S>(pipeline: Pipeline, tests: PipelineTests<S>)
           const taken = lock.kind === "pick" ? wanted : wanted.slice(0, 1);
           const token = crypto.randomUUID();
           await write(db, lock.table, taken, held("somebody-else", token));
-          const tables = Object.values(state.locks).map((l) => l.table);
-          const all = () => Promise.all(tables.map((t) => rowsOf(db, t)));
+          const all = () => Promise.all(related.map((of) => rowsOf(db, of)));
           const relatedBefore = await all();
 
           let ran = 0;
@@ -203,6 +203,28 @@ export function describePipeline<S>(pipeline: Pipeline, tests: PipelineTests<S>)
           expect(next.of("item.applied"), reasons(next)).toMatchObject([{ id }]);
           expect(ran).toBe(1);
         });
+
+        test(`a row of ${lockName} lost during the pass: nothing is written, and its row is given back`, async () => {
+          const db = tests.database();
+          const id = await due(state);
+          const token = crypto.randomUUID();
+          let before: unknown;
+          const { events } = await pass({
+            around: async (process) => {
+              const answer = await process();
+              const wanted = (await rowsOf(db, lock.table)).filter((r) => r["lock_token"] !== null);
+              await write(db, lock.table, [String(wanted[0]!["id"])], held("somebody-else", token));
+              before = withoutLocks(await Promise.all(related.map((of) => rowsOf(db, of))));
+              return answer;
+            },
+          });
+          expect(events.of("item.contention"), reasons(events)).toMatchObject([{ id, phase: "apply" }]);
+          expect(parted((await row(id))!).lock).toEqual({ ...FREE, lock_owner: name });
+          expect(withoutLocks(await Promise.all(related.map((of) => rowsOf(db, of))))).toEqual(before);
+          const locked = (await rowsOf(db, lock.table)).filter((r) => r["lock_token"] !== null);
+          expect(locked).toEqual([expect.objectContaining({ lock_token: token, lock_owner: "somebody-else" })]);
+        });
+      }
     });
   });
 }
@@ -210,18 +232,3 @@ export function describePipeline<S>(pipeline: Pipeline, tests: PipelineTests<S>)
 /** Why a pass did not end as a test wants it. */
 const reasons = ({ all }: { readonly all: readonly unknown[] }): string =>
   `the pass ended otherwise: ${JSON.stringify(all)}`;
-
-/** Rows as a fetch finds them. */
-const ROWS: readonly {
-  readonly row: string;
-  readonly fetched: boolean;
-  readonly set?: (name: string) => ReturnType<typeof sql>;
-}[] = [
-  { row: "due and free", fetched: true },
-  { row: "given back for retry", fetched: true, set: (name) => sql`lock_owner = ${text(name)}` },
-  { row: "its own, expired", fetched: true, set: (name) => held(name, crypto.randomUUID(), -1) },
-  { row: "not due yet", fetched: false, set: () => sql`due_at = now() + interval '1 hour'` },
-  { row: "never due", fetched: false, set: () => sql`due_at = null` },
-  { row: "held", fetched: false, set: (name) => held(name, crypto.randomUUID()) },
-  { row: "owned by another", fetched: false, set: () => sql`lock_owner = 'somebody-else'` },
-];
