@@ -9,6 +9,7 @@ import { startTestServer, type TestServer } from "../test/support/test-server.ts
 import { textTable } from "../test/support/text-table.ts";
 import { busyCases, type Case, dueCases, type Engine, fill, makeEngine, quietCases } from "./plans/cases.ts";
 import { type Cost, explain, PLAN_MODES } from "./plans/explain.ts";
+import { fillRelated, makeRelatedEngine, relatedCases } from "./plans/related-cases.ts";
 
 /** Where a table stands. */
 interface Situation {
@@ -55,6 +56,26 @@ async function measure(server: TestServer, rows: number, costs: Costs): Promise<
   }
   await database.drop();
   return situations;
+}
+
+/** The statements about related rows, over groups, members and tasks. */
+async function measureRelated(server: TestServer, rows: number, costs: Costs): Promise<void> {
+  const database = await createDatabaseOn(server);
+  const engine = await makeRelatedEngine(database);
+  const client = await database.connect("superuser");
+  await fillRelated(engine, rows);
+  const list = await relatedCases(engine);
+  for (const analysed of [false, true]) {
+    if (analysed) await engine.admin("analyze");
+    for (const each of list)
+      for (const mode of PLAN_MODES) {
+        const row = `${each.name} | ${mode}`;
+        const known = costs.get(row) ?? { case: each, by: new Map<string, Cost>() };
+        known.by.set(titleOf({ rows, analysed }), await explain(client, each.statement, mode));
+        costs.set(row, known);
+      }
+  }
+  await database.drop();
 }
 
 /** Nothing due and nothing in flight, as after filling. */
@@ -109,8 +130,10 @@ async function main(): Promise<number> {
     server = await startTestServer(join(dir, "postgres"), SETTINGS);
     const costs: Costs = new Map();
     const situations: Situation[] = [];
-    for (const size of [...SMALL.filter((n) => n < rows), rows])
+    for (const size of [...SMALL.filter((n) => n < rows), rows]) {
       situations.push(...(await measure(server, size, costs)));
+      await measureRelated(server, size, costs);
+    }
     return report(costs, situations) === 0 ? 0 : 1;
   } finally {
     await server?.close();
