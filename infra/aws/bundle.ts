@@ -27,10 +27,11 @@ export interface Bundles extends Disposable {
  */
 export function bundleHandlers(): Bundles {
   const outputFiles = [
-    ...build(handlerNames.filter((name) => name !== "worker")),
-    // In parts: the client of EC2 is larger than all the rest of a worker, and only loaded where cloud is ec2. The
+    ...build(handlerNames.filter((name) => name !== "worker" && name !== "api")),
+    // In parts: the client of EC2 is larger than all the rest of them, and only loaded where cloud is ec2. The
     // runtime of Lambda has one too, but of a version that changes without us.
     ...build(["worker"], { splitting: true, chunkNames: "worker/[name]-[hash]" }),
+    ...build(["api"], { splitting: true, chunkNames: "api/[name]-[hash]" }),
   ];
   const target = mkdtempSync(join(tmpdir(), "millrace-bundles-"));
   for (const { path, contents } of outputFiles) {

@@ -10,12 +10,14 @@ export interface WorkerCloud {
   readonly environment: Readonly<Record<string, string>>;
   /** Gives a worker the rights to it. */
   grant(worker: lambda.Function): void;
+  /** Gives the rights to read what commands have written, and no others. */
+  grantOutput(reader: lambda.Function): void;
 }
 
 /** The cloud of a stage. The local one asks for no rights: it exists on one machine only. */
 export function defineCloud(scope: Construct, id: string, { cloud, ec2: settings }: Settings): WorkerCloud {
   if (cloud === "ec2" && settings !== undefined) return new Ec2Cloud(scope, id, settings);
-  return { environment: { CLOUD: cloud }, grant() {} };
+  return { environment: { CLOUD: cloud }, grant() {}, grantOutput() {} };
 }
 
 /**
@@ -54,6 +56,10 @@ class Ec2Cloud extends Construct implements WorkerCloud {
 
   grant(worker: lambda.Function): void {
     for (const statement of this.statements()) worker.addToRolePolicy(statement);
+  }
+
+  grantOutput(reader: lambda.Function): void {
+    for (const statement of this.scriptStatements()) reader.addToRolePolicy(statement);
   }
 
   private network({ network }: Ec2Settings): { vpc: ec2.IVpc; subnetId: string; availabilityZone: string } {
@@ -129,8 +135,7 @@ class Ec2Cloud extends Construct implements WorkerCloud {
       Bool: { "ec2:IsLaunchTemplateResource": "true" },
     };
     return [
-      allow(["ec2:DescribeInstances", "ec2:DescribeVolumes"], ["*"]),
-      allow(["ssm:DescribeInstanceInformation", "ssm:GetCommandInvocation"], ["*"]),
+      allow(["ec2:DescribeVolumes"], ["*"]),
       allow(["ec2:CreateVolume"], [volumes], {
         StringEquals: ofStack,
         ...owned,
@@ -162,11 +167,23 @@ class Ec2Cloud extends Construct implements WorkerCloud {
           StringEquals: { "aws:ResourceTag/millrace:stack": stack.stackName },
         },
       ),
+      ...this.scriptStatements(),
+    ];
+  }
+
+  /** Scripts on instances: to start, watch and stop commands, and to read their output. */
+  private scriptStatements(): iam.PolicyStatement[] {
+    const stack = Stack.of(this);
+    const allow = (actions: string[], resources: string[], conditions: Record<string, unknown> = {}) =>
+      new iam.PolicyStatement({ actions, resources, conditions });
+    return [
+      allow(["ec2:DescribeInstances"], ["*"]),
+      allow(["ssm:DescribeInstanceInformation", "ssm:GetCommandInvocation"], ["*"]),
       allow(
         ["ssm:SendCommand"],
         [stack.formatArn({ service: "ssm", account: "", resource: "document", resourceName: "AWS-RunShellScript" })],
       ),
-      allow(["ssm:SendCommand"], [instances], {
+      allow(["ssm:SendCommand"], [stack.formatArn({ service: "ec2", resource: "instance", resourceName: "*" })], {
         StringEquals: { "ssm:resourceTag/millrace:stack": stack.stackName },
       }),
     ];

@@ -36,8 +36,8 @@ export class Pipelines extends Construct {
   readonly hintDeadLetterQueue: sqs.Queue;
   readonly fetcher: lambda.Function;
   readonly heartbeater: lambda.Function;
+  readonly cloud: WorkerCloud;
   private readonly props: PipelinesProps;
-  private readonly cloud: WorkerCloud;
 
   constructor(scope: Construct, id: string, props: PipelinesProps) {
     super(scope, id);

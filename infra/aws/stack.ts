@@ -40,6 +40,7 @@ export class MillraceStack extends Stack {
     this.api = new Api(this, "Api", {
       database: this.database,
       hintQueue: this.pipelines.hintQueue,
+      cloud: this.pipelines.cloud,
       code: code.api,
       settings,
     });

@@ -163,12 +163,19 @@ describe("workers", () => {
     );
   });
 
-  it("are the only functions that may; with the local cloud nobody may", () => {
+  it("are the only functions that may, beside the API, which reads output and makes nothing; with the local cloud nobody may", () => {
     const cloudRoles = (all: Resources) =>
       ofType(all, "AWS::IAM::Role")
         .map(([id]) => plain(id))
         .filter((role) => rights(all, role).length > 0);
-    expect(cloudRoles(resources).sort()).toEqual(["PipelinesjobsrunningWorkerRole", "PipelinesvolumesWorkerRole"]);
+    expect(cloudRoles(resources).sort()).toEqual([
+      "ApiHandlerRole",
+      "PipelinesjobsrunningWorkerRole",
+      "PipelinesvolumesWorkerRole",
+    ]);
+    const reading = rights(resources, "ApiHandlerRole").join("\n");
+    expect(reading).toContain("ssm:SendCommand");
+    expect(reading).not.toMatch(/ec2:(?!DescribeInstances|AWS::)/);
     expect(cloudRoles(resourcesOf())).toEqual([]);
   });
 });

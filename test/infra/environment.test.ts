@@ -28,7 +28,7 @@ const expected = {
   heartbeater: { ...app, ...hints, ...items },
   "worker-volumes": { ...app, ...hints, PIPELINE: "volumes", CLOUD: "local" },
   "worker-jobs-running": { ...app, ...hints, PIPELINE: "jobs-running", CLOUD: "local" },
-  api: { ...app, ...hints },
+  api: { ...app, ...hints, CLOUD: "local" },
   migrate: { ...database("DatabaseClusterSecretAttachment"), APP_SECRET_ARN: "DatabaseAppSecret" },
 };
 
