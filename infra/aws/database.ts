@@ -62,14 +62,14 @@ export class Database extends Construct {
     this.grant(grantee, this.appSecret, ["rds-data:ExecuteStatement"]);
   }
 
+  /** Lets a function also run transactions as the application user, as a unique name needs one. */
+  grantTransactions(grantee: iam.IGrantable): void {
+    this.grant(grantee, this.appSecret, ["rds-data:ExecuteStatement", ...TRANSACTIONS]);
+  }
+
   /** Lets the migration run transactions as the owner. */
   grantMigration(grantee: iam.IGrantable): void {
-    this.grant(grantee, this.ownerSecret, [
-      "rds-data:ExecuteStatement",
-      "rds-data:BeginTransaction",
-      "rds-data:CommitTransaction",
-      "rds-data:RollbackTransaction",
-    ]);
+    this.grant(grantee, this.ownerSecret, ["rds-data:ExecuteStatement", ...TRANSACTIONS]);
     grantSecret(grantee, this.appSecret);
   }
 
@@ -78,6 +78,8 @@ export class Database extends Construct {
     grantSecret(grantee, secret);
   }
 }
+
+const TRANSACTIONS = ["rds-data:BeginTransaction", "rds-data:CommitTransaction", "rds-data:RollbackTransaction"];
 
 function grantSecret(grantee: iam.IGrantable, secret: ISecret): void {
   iam.Grant.addToPrincipal({ grantee, actions: ["secretsmanager:GetSecretValue"], resourceArns: [secret.secretArn] });
