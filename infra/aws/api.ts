@@ -36,7 +36,7 @@ export class Api extends Construct {
       settings,
       reservedConcurrency: settings.concurrency.api,
     });
-    database.grantStatements(this.handler);
+    database.grantTransactions(this.handler);
     grantSend(this.handler, hintQueue);
     cloud.grantOutput(this.handler);
     this.url = this.handler.addFunctionUrl({ authType: lambda.FunctionUrlAuthType.AWS_IAM });
