@@ -18,8 +18,11 @@ interface FinishRow {
 /** Ends some held rows, perhaps lost ones, perhaps ended by somebody else before. */
 export async function finish(actor: Actor): Promise<void> {
   const { world, random } = actor;
-  const p = anyPipeline(actor);
-  const held = take(actor, world.held.get(p.name)!, random.percent(30) ? 1 : BATCH, 80);
+  // every second time rows that hold related ones
+  const withRelated = (name: string) => world.held.get(name)!.some((h) => h.related);
+  const related = random.percent(50) && [...world.held.keys()].some(withRelated);
+  const p = anyPipeline(actor, ({ name }) => !related || withRelated(name));
+  const held = take(actor, world.held.get(p.name)!, random.percent(30) ? 1 : BATCH, 80, (h) => !related || !!h.related);
   if (held.length === 0) return;
   const kind: Finish = random.percent(68) ? "apply" : random.pick<Finish>(["reset", "fail", "release"]);
   const sent: readonly Sent<FinishRow>[] = await (kind === "apply" ? apply(actor, p, held) : end(actor, p, held, kind));

@@ -128,8 +128,14 @@ export function remember<T>(list: T[], ...items: readonly T[]): void {
 }
 
 /** Takes some of a list; mostly they are gone from it then, else somebody will use them a second time. */
-export function take<T>({ random }: Actor, list: T[], most: number, gonePercent: number): T[] {
-  const taken = random.some(list, 1 + random.below(most));
+export function take<T>(
+  { random }: Actor,
+  list: T[],
+  most: number,
+  gonePercent: number,
+  which: (item: T) => boolean = () => true,
+): T[] {
+  const taken = random.some(list.filter(which), 1 + random.below(most));
   if (random.percent(gonePercent)) for (const item of taken) list.splice(list.indexOf(item), 1);
   return taken;
 }
