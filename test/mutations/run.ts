@@ -1,7 +1,7 @@
 import { cp, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { styleText } from "node:util";
+import { inspect, styleText } from "node:util";
 import { createVitest, type Vitest } from "vitest/node";
 import type { Mutation } from "./mutation.ts";
 
@@ -102,7 +102,7 @@ async function runTests(vitest: Vitest, tests: readonly string[]): Promise<Outco
   const { testModules, unhandledErrors } = await vitest.runTestSpecifications(specifications);
   const cases = testModules.flatMap((module) => [...module.children.allTests()]);
   const failed = cases.find((c) => c.result().state === "failed");
-  const errors = [...testModules.flatMap((module) => module.errors()), ...unhandledErrors].map(String);
+  const errors = [...testModules.flatMap((module) => module.errors()), ...unhandledErrors].map((e) => inspect(e));
   // `bail` counts what has ever failed
   for (const { project, moduleId } of specifications) vitest.state.clearFiles(project, [moduleId]);
   if (failed === undefined) {
