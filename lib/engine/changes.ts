@@ -87,7 +87,7 @@ export function split(row: Readonly<Record<string, unknown>>): { values: Record<
 }
 
 /** A value as JSON that the column's own input function reads back exactly. */
-export function jsonValue(value: unknown): unknown {
+function jsonValue(value: unknown): unknown {
   if (value instanceof Date) return value.toISOString();
   if (value instanceof Uint8Array) return `\\x${Buffer.from(value).toString("hex")}`;
   if (typeof value === "bigint") return value.toString();

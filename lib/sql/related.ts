@@ -11,7 +11,7 @@ import { type Sql, table, text } from "./parts.ts";
 const UUID = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
 
 /** The id behind the colon of an owner `pipeline:id`; null where there is none. */
-export const ownerId = (owner: Sql): Sql =>
+const ownerId = (owner: Sql): Sql =>
   sql`case when split_part(${owner}, ':', 2) ~ ${sql.lit(UUID)} then cast(split_part(${owner}, ':', 2) as uuid) end`;
 
 /**
@@ -23,12 +23,21 @@ export const ownerId = (owner: Sql): Sql =>
 export function deadLock(registry: Registry, name: string): Sql {
   const uses = registry.locksOn(name);
   if (uses.length === 0) return sql`false`;
-  const verdicts = uses.map(({ pipeline, lock }) => {
+  const verdicts = [...new Set(uses.map((u) => u.pipeline))].flatMap((pipeline) => {
+    const locks = uses.filter((u) => u.pipeline === pipeline).map((u) => u.lock);
     const main = (id: Sql) =>
       sql`not exists (select 1 from ${table(pipeline.table)} m where m.id = ${id} and m.lock_token = t.lock_token)`;
-    return lock.kind === "children"
-      ? sql`t.lock_owner = ${text(pipeline.name)} and ${main(sql.ref(`t.${lock.column}`))}`
-      : sql`starts_with(t.lock_owner, ${text(`${pipeline.name}:`)}) and ${main(ownerId(sql.ref("t.lock_owner")))}`;
+    // the owner does not say by which column the row was locked: no parent that any of them names may carry the token
+    const parents = locks.flatMap((lock) => (lock.kind === "children" ? [main(sql.ref(`t.${lock.column}`))] : []));
+    const shared = locks.some((lock) => lock.kind !== "children");
+    return [
+      ...(parents.length === 0
+        ? []
+        : [sql`t.lock_owner = ${text(pipeline.name)} and ${sql.join(parents, sql` and `)}`]),
+      ...(shared
+        ? [sql`starts_with(t.lock_owner, ${text(`${pipeline.name}:`)}) and ${main(ownerId(sql.ref("t.lock_owner")))}`]
+        : []),
+    ];
   });
   return sql`(t.lock_token is not null and coalesce(${sql.join(verdicts, sql` or `)}, false))`;
 }

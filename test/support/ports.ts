@@ -91,11 +91,7 @@ export const messagesOf = (items: readonly Item[]): Message[] =>
   items.map((item, n) => ({ messageId: `m${n}`, body: itemBody(item) }));
 
 /** Fetches what is due; answers the messages that a worker would get. */
-export async function fetchMessages(
-  registry: Registry<unknown>,
-  ports: TestPorts,
-  pipeline = "things",
-): Promise<Message[]> {
+export async function fetchMessages(registry: Registry, ports: TestPorts, pipeline = "things"): Promise<Message[]> {
   ports.sent.length = 0;
   await fetchPipeline(registry, pipeline, ports);
   return messagesOf(ports.sent);
@@ -103,15 +99,15 @@ export async function fetchMessages(
 
 /** Works on messages as a worker does; answers those that must come again. */
 export const work = (
-  registry: Registry<unknown>,
+  registry: Registry,
   messages: readonly Message[],
   ports: Ports,
   services: unknown = {},
-): Promise<readonly string[]> => workBatch(registry, messages, services, "test worker", ports);
+): Promise<readonly string[]> => workBatch(registry, messages, services as never, "test worker", ports);
 
 /** Fetches what is due, and works on it. */
 export async function workDue(
-  registry: Registry<unknown>,
+  registry: Registry,
   ports: TestPorts,
   services: unknown = {},
 ): Promise<readonly string[]> {

@@ -51,7 +51,7 @@ export const members = on("members");
 export const tasks = on("tasks");
 
 /** Members of a group that are not gone. */
-export const ofGroup = groups.children("members", "group_id", (eb) => eb("status", "!=", "gone"));
+const ofGroup = groups.children("members", "group_id", (eb) => eb("status", "!=", "gone"));
 
 export const active = groups.state({
   ready: (eb) => eb("status", "=", "active"),

@@ -60,8 +60,8 @@ export function readyRows(world: () => World) {
     const [{ provider_id: instanceId }, { provider_id: cloudId }] = await Promise.all([
       world().row("instances", at),
       world().row("volumes", volumeId),
-    ] as never);
-    await world().cloud.attachVolume({ volumeId: cloudId, instanceId }, { signal });
+    ]);
+    await world().cloud.attachVolume({ volumeId: String(cloudId), instanceId: String(instanceId) }, { signal });
     return id;
   };
   return { fleet, instance, volume, job, placed };
