@@ -38,7 +38,7 @@ export { type MigrateOptions, migrate } from "./schema/migrate.ts";
 export { findOverlaps, type Overlap } from "./testing/overlaps.ts";
 export { createHints, type Hints } from "./write/hints.ts";
 export type { HeldRows } from "./write/hold.ts";
-export { createOperator, type Operator, type PipelineStatus } from "./write/operator.ts";
+export { createOperator, type Operator, type Orphan, type PipelineStatus } from "./write/operator.ts";
 export { type Page, type PageFilter, type PageOptions, paginate } from "./write/paginate.ts";
 export type { WriterDatabase } from "./write/unique-name.ts";
 export type { LockOptions, UpdateOptions, Writer, WriterOptions } from "./write/writer.ts";

@@ -1,6 +1,6 @@
 import type { Logger } from "@aws-lambda-powertools/logger";
 import { type Metrics, MetricUnit } from "@aws-lambda-powertools/metrics";
-import { type EventName, type EventPayloads, type Events, LEVELS } from "../engine/events.ts";
+import { type EventName, type EventPayloads, type Events, levelOf } from "../engine/events.ts";
 
 /**
  * Events as structured log lines, and as metrics by pipeline. Ids stand in the logs only: a metric for each would be a
@@ -9,7 +9,7 @@ import { type EventName, type EventPayloads, type Events, LEVELS } from "../engi
 export function powertoolsEvents(logger: Logger, metrics: Metrics): Events {
   return {
     emit(name, payload) {
-      logger[LEVELS[name] ?? "info"](name, { ...payload });
+      logger[levelOf(name, payload)](name, { ...payload });
       const { pipeline, count, ms } = payload as { pipeline?: string; count?: number; ms?: number };
       const single = metrics.singleMetric();
       if (pipeline !== undefined) single.addDimension("pipeline", pipeline);

@@ -28,6 +28,11 @@ export interface Snapshot<DB, Main extends PipelineTable<DB>, L, X> extends Load
   /** 1 for the first attempt since the last accepted apply. */
   readonly attempt: number;
   /**
+   * An earlier attempt died over this row, and nobody knows how far it came: what it may have done at providers is found
+   * by `key`.
+   */
+  readonly prevLockExpired: boolean;
+  /**
    * The idempotency key for providers: the same for every attempt at this pass, also after a failure or a crash,
    * and a new one after every accepted apply.
    */

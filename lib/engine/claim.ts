@@ -18,6 +18,8 @@ export interface Held {
   readonly state: StateDefinition | null;
   readonly attempt: number;
   readonly appliedToken: string | null;
+  /** An earlier claim of the row ended without an answer. */
+  readonly prevLockExpired: boolean;
   readonly now: Date;
   readonly row: Readonly<Record<string, unknown>>;
   /** Rows of other tables that are locked for this pass; only where its state locks any. */
@@ -109,6 +111,7 @@ function heldOf(pipeline: Pipeline, answer: Answer, { events }: Ports): Held {
     state,
     attempt: answer.millrace_attempts,
     appliedToken: answer.millrace_applied_token,
+    prevLockExpired: answer.millrace_prev_lock_expired === true,
     now: answer.millrace_now,
     row: rowOf(answer),
   };

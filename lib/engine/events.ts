@@ -48,8 +48,12 @@ export interface Events {
   emit<N extends EventName>(name: N, payload: EventPayloads[N]): void;
 }
 
+/** How loud an event is: what may be left behind at a provider is an error, whatever has happened. */
+export const levelOf = (name: EventName, payload: object): "debug" | "info" | "warn" | "error" =>
+  "orphan" in payload ? "error" : (LEVELS[name] ?? "info");
+
 /** What an operator must look at, as against what merely happens. */
-export const LEVELS: Readonly<Partial<Record<EventName, "warn" | "error" | "debug">>> = {
+const LEVELS: Readonly<Partial<Record<EventName, "warn" | "error" | "debug">>> = {
   "item.stale": "warn",
   "item.unknown": "error",
   "item.lost": "warn",

@@ -70,7 +70,7 @@ async function answerOf(
   const loaded = { row: held.row, now: held.now, related: relatedOf(held) };
   const extra: unknown = spec.load === undefined ? undefined : await spec.load(ports.reader, loaded as never);
   const key = keyOf(held.id, name, held.appliedToken);
-  const snapshot = { ...loaded, extra, attempt: held.attempt, key, signal };
+  const snapshot = { ...loaded, extra, attempt: held.attempt, prevLockExpired: held.prevLockExpired, key, signal };
   const answer: unknown = await spec.process({ ...snapshot, apply, retry } as never, services as never);
   if (isAnswer(answer)) return answer.kind === "apply" ? { ...answer, snapshot } : answer;
   throw new MillraceError("ANSWER", { pipeline: `${pipeline.name}.${name}`, answer: inspect(answer, { depth: 1 }) });

@@ -5,6 +5,7 @@ import { QUEUE_STORAGE } from "./storage.ts";
 export const engineMigrations: Readonly<Record<string, Migration>> = {
   "0001_engine": { up: (db) => createEngineTables(db) },
   "0002_reset_items": { up: (db) => indexResetItems(db) },
+  "0003_orphans": { up: (db) => createOrphans(db) },
 };
 
 async function createEngineTables(db: Kysely<unknown>): Promise<void> {
@@ -43,4 +44,12 @@ async function createEngineTables(db: Kysely<unknown>): Promise<void> {
  */
 async function indexResetItems(db: Kysely<unknown>): Promise<void> {
   await sql`create index items_reset on millrace.items (pipeline) where resets > 0`.execute(db);
+}
+
+/** What lost applies may have left behind at providers, until somebody has looked; it outlives row and item. */
+async function createOrphans(db: Kysely<unknown>): Promise<void> {
+  await sql`create table millrace.orphans (
+    token uuid primary key, pipeline text not null, item_id uuid not null, outcome text not null, what text not null,
+    found_at timestamptz not null default now())`.execute(db);
+  await sql`create index orphans_newest on millrace.orphans (found_at desc, token)`.execute(db);
 }

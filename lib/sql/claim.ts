@@ -24,6 +24,8 @@ export interface ClaimRow {
   readonly millrace_seen_due: string | null;
   readonly millrace_attempts: number | null;
   readonly millrace_applied_token: string | null;
+  /** Its last claim ended without an answer. */
+  readonly millrace_prev_lock_expired: boolean | null;
   readonly millrace_now: Date;
   /** The queue is below its lower limit and the last fetch found it full: hint. */
   readonly millrace_drained: boolean;
@@ -80,7 +82,7 @@ item as (
   returning i.item_id, i.attempts, i.applied_token)
 select w.id as millrace_id, w.next as millrace_token,
   case when row.id is not null then 'ours' when k.id is not null and m.id is null then 'alone' else 'stale' end as millrace_result,
-  item.attempts as millrace_attempts, item.applied_token as millrace_applied_token, now() as millrace_now,
+  item.attempts as millrace_attempts, item.applied_token as millrace_applied_token, k.suspect as millrace_prev_lock_expired, now() as millrace_now,
   ${drained(p, queueLower(p.options), sql`(select count(*) from item)`)} as millrace_drained, row.*
 from w left join kept k on k.id = w.id and k.next = w.next left join mine m on m.id = w.id and m.next = w.next
   left join row on row.id = w.id and row.lock_token = w.next left join item on item.item_id = row.id`,

@@ -6,6 +6,13 @@ const test = (aspect: string) => [`test/integration/sql/claim${aspect}.test.ts`]
 
 export const mutations: readonly Mutation[] = [
   {
+    file: "lib/sql/claim.ts",
+    remove: "k.suspect as millrace_prev_lock_expired",
+    by: "false as millrace_prev_lock_expired",
+    tests: ["test/integration/engine/work-suspects.test.ts"],
+    guard: "a pass is told that an earlier one died over its row",
+  },
+  {
     file,
     remove: "where t.id = w.id and (t.lock_token = w.token or t.lock_token = w.next) ${lock}) l),",
     by: "where t.id = w.id ${lock}) l),",

@@ -161,9 +161,21 @@ const finish: readonly Mutation[] = [
   },
   {
     file: "lib/engine/lost-apply.ts",
-    remove: 'result === "unknown" || ',
+    remove: 'result === "stale" && ',
     tests: real("work-lost"),
     guard: "an unknown apply is undone by nobody",
+  },
+  {
+    file: "lib/engine/lost-apply.ts",
+    remove: " && !undone",
+    tests: real("work-lost"),
+    guard: "what was undone is not listed as left behind",
+  },
+  {
+    file: "lib/sql/orphan.ts",
+    remove: " on conflict (token) do nothing",
+    tests: real("work-lost"),
+    guard: "an orphan is noted once, however often that is repeated",
   },
   {
     file: "lib/engine/batches.ts",

@@ -139,7 +139,7 @@ export async function createEngineOn(
     },
     async clear() {
       await query(
-        "truncate things, logs, millrace.items, millrace.upkeep; update millrace.wakeups set wake_at = null; update millrace.pipelines set paused_at = null, drain = false, fetched_at = null",
+        "truncate things, logs, millrace.items, millrace.upkeep, millrace.orphans; update millrace.wakeups set wake_at = null; update millrace.pipelines set paused_at = null, drain = false, fetched_at = null",
       );
     },
     [Symbol.asyncDispose]: () => database.drop(),

@@ -59,6 +59,7 @@ export const pass = {
   related: {},
   extra: undefined,
   attempt: 1,
+  prevLockExpired: false,
   key: "k1",
   signal: new AbortController().signal,
 } as const;

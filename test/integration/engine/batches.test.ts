@@ -41,7 +41,7 @@ async function takeTen(): Promise<Held[]> {
   await engine.query("insert into things (name) select 'n' || g from generate_series(1, 10) g");
   const state = pipeline().states[0]!;
   return (await takeRows(engine)).map(({ id, token, seen, row }) => {
-    return { id, token, seen, row, state, attempt: 1, appliedToken: null, now: new Date() };
+    return { id, token, seen, row, state, attempt: 1, appliedToken: null, prevLockExpired: false, now: new Date() };
   });
 }
 

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { Database, Ports } from "../../../lib/index.ts";
+import { createOperator, type Database, type Ports } from "../../../lib/index.ts";
+import { noteOrphanSql } from "../../../lib/sql/orphan.ts";
 import { ownDataApi } from "../../support/data-api-calls.ts";
 import { takeAgain, thingOf } from "../../support/endings.ts";
 import { connect, createEngine, type Schema, type TestEngine } from "../../support/engine.ts";
@@ -53,6 +54,9 @@ const undoable = (more: Passes["provision"] = {}) =>
     },
   });
 
+const operator = () =>
+  createOperator({ database: engine.api, registry: engine.registry, hints: testPorts(engine).hints });
+
 const steal = () =>
   engine.query("update things set lock_token = gen_random_uuid(), lock_expires_at = now() + interval '30 s'");
 
@@ -71,6 +75,45 @@ describe("a lock that was lost", () => {
     expect(ports.events.of("item.compensated")).toEqual([about]);
     expect(ports.events.of("item.applied")).toEqual([]);
     expect(await thingOf(engine, id)).toMatchObject({ status: "submitted", note: null });
+    expect(await operator().orphans()).toEqual([]);
+  });
+
+  test("that nothing undoes is listed for the operator, once, until it is settled", async () => {
+    const ports = testPorts(engine);
+    const id = await engine.thing();
+    const { onStale: _, ...provision } = undoable().get("things").states[0]!.spec;
+    const working = workDue(passes({ provision }), ports);
+    await inside.reached;
+    await steal();
+    inside.open();
+    await working;
+    const [orphan, ...others] = await operator().orphans();
+    expect(others).toEqual([]);
+    expect(orphan).toEqual({
+      token: ports.events.of("item.stale")[0]!.token,
+      pipeline: "things",
+      item_id: id,
+      outcome: "stale",
+      what: "volume mine",
+      found_at: expect.any(Date),
+    });
+    await engine.run(noteOrphanSql(orphan!));
+    expect(await operator().orphans()).toEqual([orphan]);
+    expect(await operator().settleOrphan(orphan!.token)).toBe(true);
+    expect(await operator().settleOrphan(orphan!.token)).toBe(false);
+    expect(await operator().orphans()).toEqual([]);
+    await expect(operator().settleOrphan("x")).rejects.toMatchObject({ code: "ID_MALFORMED" });
+  });
+
+  test("whose undoing fails is listed, too", async () => {
+    const ports = testPorts(engine);
+    await engine.thing();
+    const working = workDue(undoable({ onStale: () => Promise.reject(new Error("down")) }), ports);
+    await inside.reached;
+    await steal();
+    inside.open();
+    await working;
+    expect(await operator().orphans()).toMatchObject([{ outcome: "stale", what: "volume mine" }]);
   });
 
   test("control: with the lock it is written, and nothing is undone", async () => {

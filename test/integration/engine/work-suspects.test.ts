@@ -55,6 +55,28 @@ describe("a row whose worker died", () => {
     expect(await itemOf(engine, id)).toMatchObject({ state: "applied", prev_lock_expired: false });
   });
 
+  test("is told so, its batch-mates are not, and it is told no more after an accepted apply", async () => {
+    const id = await suspect();
+    await engine.thing({ name: "mate" });
+    const told: [string, boolean][] = [];
+    const registry = passes({
+      provision: {
+        process: ({ row, prevLockExpired, apply }) => {
+          told.push([row.name, prevLockExpired]);
+          return apply({ set: { note: "again" }, due: "now" });
+        },
+      },
+    });
+    await workDue(registry, ports);
+    await engine.query("update things set due_at = now() + interval '1 h' where id <> $1", [id]);
+    await workDue(registry, ports);
+    expect(told).toEqual([
+      ["mate", false],
+      ["suspect", true],
+      ["suspect", false],
+    ]);
+  });
+
   test("several of them one after the other, each claimed right before it runs", async () => {
     await engine.query("insert into things (name) select 'suspect' from generate_series(1, 3)");
     await takeRows(engine);

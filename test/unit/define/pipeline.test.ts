@@ -68,6 +68,7 @@ describe("a pipeline", () => {
       related: {},
       extra: undefined,
       attempt: 1,
+      prevLockExpired: false,
       key: "k",
       signal: new AbortController().signal,
     };
