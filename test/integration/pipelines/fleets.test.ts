@@ -105,3 +105,25 @@ test("a volume that is deleted while a job has it goes when the job gives it bac
   expect(await the().row("jobs", job)).toMatchObject({ status: "done" });
   expect(cloud.volumes.size).toBe(0);
 });
+
+test("a fleet at its size takes no lock on its instances, and a foreign one does not hold it up", async () => {
+  const fleet = await the().fleet(2);
+  await settled(fleet, "1 idle, 2 idle");
+  await the().sql(
+    "update instances set lock_token = gen_random_uuid(), lock_expires_at = now() + interval '1 hour' where number = 1",
+  );
+  // five minutes of passes, one every fifteen seconds
+  for (let n = 0; n < 20; n++) {
+    await the().sql("update fleets set due_at = now()");
+    const ports = await the().pass("fleets");
+    expect(ports.events.of("item.applied")).toHaveLength(1);
+    expect(ports.statements.filter((name) => name.startsWith("lock-related"))).toEqual([]);
+  }
+  expect(await the().sql("select 1 from instances where lock_owner = 'fleets'")).toEqual([]);
+  // control: a change of its size needs them, and waits for the one that is held
+  await the().sql("update fleets set nodes = 1");
+  const ports = await the().pass("fleets");
+  expect(ports.events.of("item.contention")).toHaveLength(1);
+  await the().sql("update instances set lock_token = null, lock_expires_at = null");
+  await settled(fleet, "1 idle");
+});
