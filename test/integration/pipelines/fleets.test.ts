@@ -121,7 +121,7 @@ test("a fleet at its size takes no lock on its instances, and a foreign one does
   }
   expect(await the().sql("select 1 from instances where lock_owner = 'fleets'")).toEqual([]);
   // control: a change of its size needs them, and waits for the one that is held
-  await the().sql("update fleets set nodes = 1");
+  await the().sql("update fleets set nodes = 1, due_at = now()");
   const ports = await the().pass("fleets");
   expect(ports.events.of("item.contention")).toHaveLength(1);
   await the().sql("update instances set lock_token = null, lock_expires_at = null");
