@@ -108,13 +108,27 @@ function touchedTable(
   const wish = intents.length === 0 ? sql`` : sql`${patchColumns(intents, sql`jsonb_populate_record(t, r.set) p`)}, `;
   const ok = answers ? sql`left join ok on ok.id = r.item and ok.token = r.token` : sql``;
   const stays = answers && deletes ? sql`and not (r.delete and ok.id is not null)` : sql``;
+  // a row that is asked for as well is written once, by the request: of two writes in one statement only one takes effect
+  const alsoAsked =
+    asked.length > 0
+      ? sql`and not (ok.id is not null and exists (select 1 from ${e} a where a.ask and a.id = r.id))`
+      : sql``;
+  const mine = sql`coalesce(${ours ?? sql`false`} or ${reserved ?? sql`false`}, false)`;
+  const unlockMine =
+    ours === null && reserved === null
+      ? sql``
+      : sql`${sql.join(
+          ["lock_token", "lock_owner", "lock_expires_at"].map(
+            (c) => sql`${sql.id(c)} = case when not ${mine} then ${sql.ref(`t.${c}`)} end`,
+          ),
+        )}, `;
   const writes: Sql[] = [];
   const hints: Sql[] = [];
   const again: Sql[] = [];
   if (given.length > 0 || ours !== null) {
     writes.push(sql`${u} as (
   update ${t} t set ${set}${UNLOCK} from ${l} r ${ok}
-  where not r.ask and t.id = r.id ${stays} and (t.lock_token = r.token or exists (select 1 from main m where m.id = r.item and m.token = r.token) and ${ours ?? sql`false`}${letGo})
+  where not r.ask and t.id = r.id ${stays} ${alsoAsked} and (t.lock_token = r.token or exists (select 1 from main m where m.id = r.item and m.token = r.token) and ${ours ?? sql`false`}${letGo})
   returning t.id, r.item, t.due_at, ${readyFor} as ready_for)`);
     hints.push(sql`select u.ready_for from ${u} u where u.item = w.id and u.due_at <= now()`);
     again.push(
@@ -127,7 +141,7 @@ function touchedTable(
     );
   if (asked.length > 0) {
     writes.push(sql`${q} as (
-  update ${t} t set ${wish}due_at = ${dueNow} from ${l} r join ok on ok.id = r.item and ok.token = r.token
+  update ${t} t set ${wish}${unlockMine}due_at = ${dueNow} from ${l} r join ok on ok.id = r.item and ok.token = r.token
   where r.ask and t.id = r.id returning t.id, r.item, ${readyFor} as ready_for)`);
     hints.push(sql`select q.ready_for from ${q} q where q.item = w.id`);
     again.push(sql`select ${readyFor} from ${e} r join ${t} t on t.id = r.id where r.ask and r.item = w.id`);
