@@ -154,9 +154,7 @@ async function readRows(
         const keys = got.flatMap(({ held }, n) =>
           (ids[n]![name] ?? []).map((id) => ({ item: held.id, token: held.token, id })),
         );
-        const { rows } =
-          keys.length === 0 ? { rows: [] } : await ports.database.run(relatedRowsSql(table, keys), { patient: true });
-        return { name, rows };
+        return { name, rows: await readKeys(table, keys, ports) };
       }),
     );
     for (const [n, { held, answer }] of got.entries()) {
@@ -174,14 +172,36 @@ async function readRows(
         });
     }
   } catch (error) {
-    for (const { held } of got) settle(held, { ending: failed(error) });
+    // one row that cannot be read must not fail the batch
+    if (got.length > 1 && failed(error).kind === "fail")
+      await Promise.all(got.map((one) => readRows(locks, [one], settle, ports)));
+    else for (const { held } of got) settle(held, { ending: failed(error) });
+  }
+}
+
+/** Rows of a table; what is too large for one answer is asked for in halves. */
+async function readKeys(
+  table: string,
+  keys: Parameters<typeof relatedRowsSql>[1],
+  ports: Ports,
+): Promise<readonly RelatedRow[]> {
+  if (keys.length === 0) return [];
+  try {
+    return (await ports.database.run(relatedRowsSql(table, keys), { patient: true })).rows;
+  } catch (error) {
+    const refused = error instanceof MillraceError && isDataError(error) && error.details["sqlState"] === undefined;
+    if (!refused || keys.length === 1) throw error;
+    const half = Math.ceil(keys.length / 2);
+    return [
+      ...(await readKeys(table, keys.slice(0, half), ports)),
+      ...(await readKeys(table, keys.slice(half), ports)),
+    ];
   }
 }
 
 /** A statement that the database refuses will be refused again; anything else passes. */
 function failed(error: unknown): Ending {
-  const refused = !(error instanceof MillraceError) || isDataError(error);
-  return refused
+  return !(error instanceof MillraceError) || isDataError(error)
     ? { kind: "fail", error }
     : { kind: "contention", phase: "lock", missing: [`${error.code}: ${error.message}`] };
 }

@@ -74,12 +74,20 @@ function changesOf(
   if (given === undefined) return changes;
   const list = many ? (given as readonly Change[]) : [{ ...(given as Change), id: locked[0] ?? "" }];
   for (const change of list) {
-    const id = String(change.id);
-    if (!changes.has(id)) throw new MillraceError("RELATED_CHANGE", { pipeline, table, id });
-    changes.set(id, change);
+    const id = String(change.id).toLowerCase();
+    const before = changes.get(id);
+    if (before === undefined) throw new MillraceError("RELATED_CHANGE", { pipeline, table, id });
+    changes.set(id, merged(before, change));
   }
   return changes;
 }
+
+/** What an answer says of one row in two places. */
+const merged = (before: Change, { set, ...change }: Change): Change => ({
+  ...before,
+  ...change,
+  set: { ...before.set, ...set },
+});
 
 /** What answers ask of rows that they have not locked, by table. */
 export function toRequestGroups(answers: readonly Answered[]): readonly RequestGroup[] {
@@ -90,7 +98,13 @@ export function toRequestGroups(answers: readonly Answered[]): readonly RequestG
     )) {
       const group = groups.get(table) ?? [];
       groups.set(table, group);
-      for (const { id, set } of wishes) group.push({ item, token, id: String(id), set: split(set ?? {}).values });
+      const byId = new Map<string, Change>();
+      for (const wish of wishes) {
+        // two wishes for one row are one write, or one of them would be lost
+        const id = String(wish.id).toLowerCase();
+        byId.set(id, merged(byId.get(id) ?? {}, wish));
+      }
+      for (const [id, { set = {} }] of byId) group.push({ item, token, id, set: split(set).values });
     }
   return [...groups].map(([table, rows]) => ({ table, rows })).filter(({ rows }) => rows.length > 0);
 }
