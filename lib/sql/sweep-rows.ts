@@ -59,10 +59,16 @@ function stuckLock(registry: Registry, name: string): Sql {
 
 /** Row `t` is kept for a parent that waits no longer: its owner is not that pipeline. By the statement's snapshot. */
 function idleReservation(registry: Registry, name: string): Sql {
-  const idle = parentsOf(registry, name).map(
-    ({ pipeline, column }) => sql`t.lock_owner = ${text(pipeline.name)} and not exists (
+  const reservers = parentsOf(registry, name);
+  const idle = [...new Set(reservers.map((r) => r.pipeline))].map((pipeline) => {
+    const waits = reservers
+      .filter((r) => r.pipeline === pipeline)
+      .map(
+        ({ column }) => sql`exists (
       select 1 from ${table(pipeline.table)} m where m.id = ${sql.ref(`t.${column}`)} and m.lock_owner = ${text(pipeline.name)} ${EACH})`,
-  );
+      );
+    return sql`t.lock_owner = ${text(pipeline.name)} and not (${sql.join(waits, sql` or `)})`;
+  });
   return idle.length === 0 ? sql`false` : sql`(t.lock_token is null and coalesce(${sql.join(idle, sql` or `)}, false))`;
 }
 
