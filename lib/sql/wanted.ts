@@ -81,10 +81,15 @@ function candidates(scope: Scope, lock: RelatedLock): Sql {
     return sql`select ${found}, c.id, false as gone, c.seen_token, c.dead, c.yields from seen s cross join lateral (
     select ${look} from ${t} t where ${sql.ref(`t.${lock.column}`)} = s.millrace_id and ${whereOf(lock)} ${EACH}) c`;
   if (lock.kind === "pick") {
-    const order = [...lock.orderBy, "id"].map((column) => sql.ref(`c.${column}`));
+    // under names of our own: the table's columns may be called anything
+    const named = sql.join([
+      sql``,
+      ...lock.orderBy.map((column, n) => sql`${sql.ref(`t.${column}`)} as ${sql.id(`order_${n}`)}`),
+    ]);
+    const order = [...lock.orderBy.map((_, n) => `order_${n}`), "id"].map((column) => sql.ref(`c.${column}`));
     // the row of an earlier try whose answer was lost comes first, so that a repetition picks it again
     return sql`select ${found}, c.id, c.seen_token, c.dead, c.yields, row_number() over (order by c.ours desc, ${sql.join(order)}) as n from seen s cross join lateral (
-    select * from (select t.*, t.lock_token as seen_token, coalesce(t.lock_token = s.millrace_token, false) as ours, ${deadLock(registry, lock.table)} as dead, ${yielding(registry, lock.table, p.table)} as yields
+    select * from (select ${look}, t.lock_token, t.lock_owner, t.lock_expires_at, coalesce(t.lock_token = s.millrace_token, false) as ours${named}
       from ${t} t where ${matching(lock, sql`s`)} and ${whereOf(lock)}) c
     where ${free(scope, lock, sql`c`, sql`s.millrace_token`, sql`s.millrace_id`, sql`c`)} order by c.ours desc, ${sql.join(order)} limit ${int(MOST_CANDIDATES)}) c`;
   }
