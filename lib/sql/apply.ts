@@ -7,6 +7,7 @@ import {
   drained,
   lines,
   pipelineOf,
+  readyAny,
   rememberToken,
   resetDelay,
   rows,
@@ -53,7 +54,10 @@ export interface ApplyRow {
   readonly token: string;
   /** `contention`: the row was ours, but a related one was not, or a new child had come: nothing was written, and the row given back. */
   readonly result: "applied" | "already" | "contention" | "stale";
-  /** The pipeline for which the row is ready and due right now: hint it. */
+  /**
+   * The pipeline for which the row is ready, if it is due right now, or if it is another one than before: that one knows
+   * nothing of the row yet, and sends a wake-up when it looks. Hint it.
+   */
   readonly hint: string | null;
   /** JSON list of pipelines with other rows that this made ready or freed, and that are due: hint them. */
   readonly hints: string;
@@ -99,6 +103,7 @@ export function applySql(
   const kept = keptRelated(p, items, touched);
   const besides = touched.length > 0;
   const ahead = sql`select u.due_at from upd u where u.ready_for = ${text(p.name)} and u.due_at > now()${besides ? sql` union all select b.due_at from back b` : sql``}`;
+  const toHint = sql`(u.due_at <= now() or u.ready_for <> ${text(p.name)} and u.due_at is not null)`;
   const already = sql`w.token = any (d.finished_tokens)`;
   return statement(
     "apply",
@@ -124,10 +129,11 @@ fin as (
   update millrace.items i set state = 'applied', finished_tokens = ${rememberToken(sql`ok.token`)}, applied_token = ok.token, finished_at = now(),
     lock_token = null, alive_until = null, attempts = 0, resets = 0, last_error = null, prev_lock_expired = false, related = null
   from ok join done d on d.id = ok.id and d.token = ok.token where i.item_id = d.id and i.pipeline = d.pipeline),
-${lines([...(besides ? giveBack(p) : []), armed(p.name, sql`(select min(n.due_at) from (${ahead}) n)`)])}
+${lines([...(besides ? giveBack(scope) : []), armed(p.name, sql`(select min(n.due_at) from (${ahead}) n)`)])}
 select w.id, w.token, case when ok.id is not null then 'applied' when ${already} then 'already'${besides ? sql` when b.id is not null then 'contention'` : sql``} else 'stale' end as result,
-  case when ok.id is not null then (select u.ready_for from upd u where u.id = ok.id and u.due_at <= now())
-    when ${already} then (select ${pipelineOf(siblings)} from ${table(p.table)} t where t.id = w.id and t.due_at <= now() and t.lock_token is null) end as hint,
+  case when ok.id is not null then (select u.ready_for from upd u where u.id = ok.id and ${toHint})
+    when ${already} then (select u.ready_for from (select t.due_at, ${pipelineOf(siblings)} as ready_for from ${table(p.table)} t where t.id = w.id and t.lock_token is null) u where ${toHint})
+    ${besides ? sql`when b.due_at <= now() then b.ready_for` : sql``} end as hint,
   case when ok.id is null and ${already} then ${nameList([...touched.flatMap((t) => t.again), ...yielders(scope, sql`true`)])}
     else ${nameList([...touched.flatMap((t) => t.hints), ...yielders(scope, sql`ok.id is not null`)])} end as hints,
   (select wake_in from armed) as wake_in, ${drained(p, queueLower(p.options), sql`0`)} as drained
@@ -160,14 +166,14 @@ function keptRelated({ states }: Pipeline, items: readonly ApplyItem[], touched:
  * CTEs `back` and `retried`: rows that were ours, but whose related rows were not, are given back as a reset does. The
  * token is not remembered as finished: a repetition would hear `already`, and take for written what was not.
  */
-function giveBack(p: Pipeline): readonly Sql[] {
+function giveBack({ pipeline: p, siblings }: Scope): readonly Sql[] {
   const due = sql`now() + ${resetDelay(sql`coalesce(d.resets, 0)`)}`;
   return [
     sql`back as (
-  update ${table(p.table)} t set lock_token = null, lock_expires_at = null, last_processed_at = now(),
+  update ${table(p.table)} t set lock_token = null, lock_expires_at = null, lock_owner = case when ${readyAny(p, "t")} then t.lock_owner end, last_processed_at = now(),
     due_at = case when t.due_at is not distinct from m.seen then ${due} else least(t.due_at, ${due}) end
   from main m left join done d on d.id = m.id and d.token = m.token
-  where not exists (select 1 from ok where ok.id = m.id) and t.id = m.id and t.lock_token = m.token returning t.id, m.token, t.due_at)`,
+  where not exists (select 1 from ok where ok.id = m.id) and t.id = m.id and t.lock_token = m.token returning t.id, m.token, t.due_at, ${pipelineOf(siblings)} as ready_for)`,
     sql`retried as (
   update millrace.items i set state = 'retried', finished_at = now(), lock_token = null,
     alive_until = null, prev_lock_expired = false, attempts = greatest(i.attempts - 1, 0), resets = i.resets + 1, last_error = 'contention', related = null

@@ -6,6 +6,7 @@ import {
   isDead,
   lines,
   pipelineOf,
+  readyAny,
   rememberToken,
   resetDelay,
   rows,
@@ -44,7 +45,8 @@ export interface EndRow {
 
 /**
  * Gives rows back for another try, not counting the attempt. At contention the owner stays on the row, so that no other
- * pipeline takes it before we retry; a `retry` by user code (`keep` false) releases it.
+ * pipeline takes it before we retry; a `retry` by user code (`keep` false) releases it, and so does a row that has left
+ * our states meanwhile: we would not come for it.
  */
 export function resetSql(
   scope: Scope,
@@ -116,10 +118,15 @@ function endSql(
     scope,
     touched,
     (after) => sql`main as materialized (
-  select w.*, l.moved from (select * from w order by id) w cross join lateral (
-    select t.due_at is distinct from w.seen as moved from ${table(p.table)} t where t.id = w.id and t.lock_token = w.token for no key update) l
+  select w.id, w.token, w.seen, w.reason, w.keep and l.ready as keep, l.moved from (select * from w order by id) w cross join lateral (
+    select t.due_at is distinct from w.seen as moved, ${readyAny(p, "t")} as ready from ${table(p.table)} t where t.id = w.id and t.lock_token = w.token for no key update) l
   where (select count(*) from ${after}) >= 0)`,
   );
+  // rows that a try without an answer has locked since our snapshot stay on the list, for the sweep or the next pass
+  const grown =
+    touched.length === 0
+      ? sql`false`
+      : sql`d.related is distinct from (select i.related from millrace.items i where i.item_id = m.id and i.pipeline = ${text(p.name)})`;
   const already = sql`w.token = any (d.finished_tokens)`;
   return statement(
     step,
@@ -128,11 +135,11 @@ function endSql(
 w as materialized (select * from ${rows(keys, { id: "uuid", token: "uuid", seen: "timestamptz", reason: "text", keep: "boolean" })} x),
 ${lines(locks)},
 done as materialized (
-  select w.id, w.token, l.pipeline, l.finished_tokens, l.attempts, l.resets from (select * from w order by id) w cross join lateral (
-    select i.pipeline, i.finished_tokens, i.attempts, i.resets from millrace.items i where i.item_id = w.id and i.pipeline = ${text(p.name)} for no key update) l
+  select w.id, w.token, l.pipeline, l.finished_tokens, l.attempts, l.resets, l.related from (select * from w order by id) w cross join lateral (
+    select i.pipeline, i.finished_tokens, i.attempts, i.resets, i.related from millrace.items i where i.item_id = w.id and i.pipeline = ${text(p.name)} for no key update) l
   where (select count(*) from ${last}) >= 0),
 mine as materialized (
-  select m.*, d.pipeline, coalesce(d.attempts, 1) as attempts, coalesce(d.resets, 0) as resets
+  select m.*, d.pipeline, coalesce(d.attempts, 1) as attempts, coalesce(d.resets, 0) as resets, ${grown} as grown
   from main m left join done d on d.id = m.id and d.token = m.token where (select count(*) from done) >= 0),
 ends as materialized (select m.*, ${dead} as dead from mine m),
 upd as (
@@ -141,7 +148,7 @@ upd as (
   from ends m where t.id = m.id and t.lock_token = m.token returning t.id, t.due_at, t.lock_owner, m.token, ${pipelineOf(siblings)} as ready_for),
 fin as (
   update millrace.items i set finished_tokens = ${rememberToken(sql`m.token`)}, finished_at = now(), lock_token = null, alive_until = null,
-    prev_lock_expired = false, related = null, ${item}
+    prev_lock_expired = false, related = case when m.grown then i.related end, ${item}
   from ends m where i.item_id = m.id and i.pipeline = m.pipeline returning i.item_id, i.attempts, i.state, m.token),
 ${lines([...touched.flatMap((t) => t.writes), armed(p.name, sql`(select min(u.due_at) from upd u where u.due_at > now() and u.ready_for = ${text(p.name)})`)])}
 select w.id, w.token, case when u.id is not null then 'ended' when ${already} then 'already' else 'stale' end as result,

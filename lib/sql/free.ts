@@ -43,8 +43,11 @@ export const endTaken = (taken: Sql): Sql => sql`lock_token = case when ${lost(t
 export const endedState = (taken: Sql): Sql =>
   sql`case when ${lost(taken)} then 'lost' when i.finished_at is not null and i.state = 'dead' then 'failed' else i.state end`;
 
-/** Attempts of an item that has ended start again: `attempts` or `resets`. */
+/**
+ * Attempts of an item that has ended start again: `attempts` or `resets`. Resets at one, not at none: the sweep must go
+ * on looking at a row whose owner may not want it any more.
+ */
 export const startAgain = (column: "attempts" | "resets", taken: Sql): Sql =>
-  sql`case when i.finished_at is not null or ${lost(taken)} then 0 else ${sql.ref(`i.${column}`)} end`;
+  sql`case when i.finished_at is not null or ${lost(taken)} then ${column === "attempts" ? sql`0` : sql`least(i.resets, 1)`} else ${sql.ref(`i.${column}`)} end`;
 
 const lost = (taken: Sql): Sql => sql`coalesce(i.finished_at is null and i.lock_token = ${taken}, false)`;

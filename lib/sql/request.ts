@@ -48,9 +48,10 @@ ended as materialized (
   select l.item_id, l.pipeline, l.finished_at from (select h.id from held h order by h.id) h cross join lateral (
     select i.item_id, i.pipeline, i.finished_at from millrace.items i
     where i.item_id = h.id and i.pipeline in (${sql.join(pipelines.map((p) => text(p.name)))}) for no key update) l),
+-- resets start again at one, not at none: the sweep must go on looking at a row whose owner may not want it any more
 -- whether the item has ended is asked of the locked version: a failure that was waited for ended it after the snapshot
 revived as (
-  update millrace.items i set attempts = 0, resets = 0, state = case when i.state = 'dead' then 'failed' else i.state end
+  update millrace.items i set attempts = 0, resets = least(i.resets, 1), state = case when i.state = 'dead' then 'failed' else i.state end
   from ended e where i.item_id = e.item_id and i.pipeline = e.pipeline and e.finished_at is not null)
 select u.id, u.ready_for from upd u`,
   );

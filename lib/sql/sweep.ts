@@ -55,7 +55,7 @@ export function sweepSql(registry: Registry, scan: boolean): Statement<SweepRow>
 flight as materialized (
   select i.item_id, i.pipeline, i.lock_token, i.related, i.resets, i.finished_at from millrace.items i where i.finished_at is null and i.pipeline in (${names})
   union all
-  select i.item_id, i.pipeline, null, null, i.resets, i.finished_at from millrace.items i where i.resets > 0 and i.finished_at is not null and i.pipeline in (${names})),
+  select i.item_id, i.pipeline, null, i.related, i.resets, i.finished_at from millrace.items i where i.resets > 0 and i.finished_at is not null and i.pipeline in (${names})),
 ${lines(tables.flatMap((name, n) => unlockOf(registry, name, n, scan)))},
 orphans as materialized (
   select l.*, c.rest from (
@@ -71,7 +71,7 @@ ended as (
   from orphans o where o.finished_at is null and i.item_id = o.item_id and i.pipeline = o.pipeline returning o.rest),
 -- nobody keeps the row any more: no need to look at it again
 calmed as (
-  update millrace.items i set resets = 0 from orphans o where o.finished_at is not null and i.item_id = o.item_id and i.pipeline = o.pipeline),
+  update millrace.items i set resets = 0, related = null from orphans o where o.finished_at is not null and i.item_id = o.item_id and i.pipeline = o.pipeline),
 old as (
   delete from millrace.items i using (
     select i.item_id, i.pipeline from millrace.items i where ${sql.lit(scan)} and i.finished_at < now() - make_interval(days => ${int(KEEP_DAYS)})

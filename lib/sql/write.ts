@@ -116,7 +116,7 @@ mine as materialized (
     select i.item_id, i.pipeline from millrace.items i
     where i.item_id = k.id and i.pipeline in (${sql.join(registry.of(name).map((p) => text(p.name)))}) order by i.pipeline for no key update) l),
 revived as (
-  update millrace.items i set attempts = 0, resets = 0, state = case when i.state = 'dead' then 'failed' else i.state end
+  update millrace.items i set attempts = 0, resets = least(i.resets, 1), state = case when i.state = 'dead' then 'failed' else i.state end
   from mine m where i.item_id = m.item_id and i.pipeline = m.pipeline and i.finished_at is not null),
 upd as (
   update ${table(name)} t set ${set}lock_token = k.next, lock_expires_at = now() + make_interval(secs => ${sql.lit(seconds)}), due_at = ${dueNow}

@@ -127,16 +127,15 @@ export const mutations: readonly Mutation[] = [
   },
   {
     file,
-    remove: "and t.due_at <= now() and t.lock_token is null) end as hint",
-    by: "and t.due_at <= now()) end as hint",
+    remove: "where t.id = w.id and t.lock_token is null) u where ${toHint})",
+    by: "where t.id = w.id) u where ${toHint})",
     tests: test("-due"),
     guard: "a repetition hints nobody for a row that is held again",
   },
   {
     file,
     remove:
-      "    when ${already} then (select ${pipelineOf(siblings)} from ${table(p.table)} t where t.id = w.id and t.due_at <= now() and t.lock_token is null) end as hint",
-    by: "    end as hint",
+      "    when ${already} then (select u.ready_for from (select t.due_at, ${pipelineOf(siblings)} as ready_for from ${table(p.table)} t where t.id = w.id and t.lock_token is null) u where ${toHint})\n",
     tests: test("-due"),
     guard: "a repetition repeats the hint",
   },

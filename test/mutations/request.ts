@@ -43,7 +43,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     file,
-    remove: "attempts = 0, resets = 0, state",
+    remove: "attempts = 0, resets = least(i.resets, 1), state",
     by: "state",
     tests,
     guard: "attempts of an ended item start again",

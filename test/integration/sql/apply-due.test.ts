@@ -93,10 +93,10 @@ describe("a changed column that a ready looks at", () => {
     expect(await dueIn(a.id)).toBe(0);
   });
 
-  test("not where the answer names a due: the trigger leaves it alone too", async () => {
+  test("not where the answer names a due, the trigger leaves it alone too; the other pipeline arms its wake-up", async () => {
     const a = await takeNew(engine);
     const explicit = { set: { status: "active" }, due_by_default: false };
-    expect(await applyRows(engine, [answer(a, { ...explicit, due: 40 })])).toMatchObject([{ hint: null }]);
+    expect(await applyRows(engine, [answer(a, { ...explicit, due: 40 })])).toMatchObject([{ hint: "checks" }]);
     expect(await dueIn(a.id)).toBe(40);
   });
 

@@ -45,8 +45,8 @@ test("attempts of an item that has ended start again, and a dead row lives", asy
   await writerOn(engine).update("tasks", id, { status: "done" });
   const items = await engine.query("select pipeline, state, attempts, resets from millrace.items order by pipeline");
   expect(items).toEqual([
-    { pipeline: "endings", state: "failed", attempts: 0, resets: 0 },
-    { pipeline: "tasks", state: "failed", attempts: 0, resets: 0 },
+    { pipeline: "endings", state: "failed", attempts: 0, resets: 1 },
+    { pipeline: "tasks", state: "failed", attempts: 0, resets: 1 },
   ]);
 });
 
