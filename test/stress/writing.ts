@@ -13,7 +13,11 @@ function writerOn(world: World): Writer<StressSchema> {
   const known = writers.get(world);
   if (known !== undefined) return known;
   const { api, registry } = world.engine;
-  const writer = createWriter<StressSchema>({ database: api as never, registry, hints: { send: async () => [] } });
+  const writer = createWriter<StressSchema>({
+    database: api as never,
+    registry,
+    hints: { send: async () => undefined },
+  });
   writers.set(world, writer);
   return writer;
 }

@@ -65,11 +65,12 @@ describe("children", () => {
     expect(answer!.row["millrace_seen_due"]).toContain("00:00:00.123456");
   });
 
-  test.each([
+  const held: readonly [string, { readonly owner?: string }][] = [
     ["held by its own pipeline", { owner: "members" }],
     ["held by a task", { owner: "tasks:00000000-0000-4000-8000-000000000001" }],
     ["held by an API", {}],
-  ])("one that is %s is contention: none is locked", async (_, lock) => {
+  ];
+  test.each(held)("one that is %s is contention: none is locked", async (_, lock) => {
     const { id, members } = await engine.group(3);
     await hold(engine, "members", members[1]!, lock);
     if (lock.owner?.startsWith("tasks")) {

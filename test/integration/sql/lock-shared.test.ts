@@ -216,7 +216,7 @@ describe("a fetch of rows that make way", () => {
     await hold(engine, "members", members[1]!, { owner: "members", seconds: -1 });
     expect((await fetchRows(engine, { pipeline: "members" })).ids).toEqual([members[1]]);
     await engine.query("update groups set lock_owner = null");
-    expect((await fetchRows(engine, { pipeline: "members" })).ids.sort()).toEqual([members[0], members[2]]);
+    expect((await fetchRows(engine, { pipeline: "members" })).ids.toSorted()).toEqual([members[0], members[2]]);
   });
 
   test("and of a parent that is being worked on", async () => {

@@ -24,7 +24,7 @@ beforeAll(async () => {
 afterAll(() => database.drop());
 beforeEach(() => database.ownerPool.query("truncate entries, targets"));
 
-type Options = Partial<Parameters<typeof paginate<Schema, "entries", { id: string }>>[1]>;
+type Options = Partial<Parameters<typeof paginate<Schema, "entries", { id: string }, "entries">>[1]>;
 const page = (options: Options = {}, kind?: string) => {
   const all = db.selectFrom("entries").select("entries.id");
   const query = kind === undefined ? all : all.where("kind", "=", kind);
