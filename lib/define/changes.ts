@@ -2,11 +2,9 @@ import type { Insertable, Updateable } from "kysely";
 import type { ENGINE_COLUMNS, IntentPatch, PipelineTable } from "./columns.ts";
 import type { RelatedChanges } from "./locks.ts";
 
-const now: unique symbol = Symbol.for("millrace.now");
-export type Now = typeof now;
 /** Stands for the instant of the statement that writes it: everything one apply writes with NOW is the same instant. */
-// declared by its type: a row in a variable of its own keeps it, where a plain unique symbol widens to `symbol`
-export const NOW: Now = now;
+export const NOW: unique symbol = Symbol.for("millrace.now");
+export type Now = typeof NOW;
 type OrNow<V> = V | (Date extends V ? Now : never);
 
 /** What a pass may write to its row: any column but the engine's. */

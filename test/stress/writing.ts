@@ -43,7 +43,7 @@ type Written = "members" | "parts" | "things";
 async function writeOne({ world, random }: Actor, table: Written, what: "update" | "request"): Promise<void> {
   const id = random.pick(world.ids[table]);
   const writer = writerOn(world);
-  const insert = { logs: [{ thing_id: id, message: crypto.randomUUID(), level: "writer", at: NOW }] };
+  const insert = { logs: [{ thing_id: id, message: crypto.randomUUID(), level: "writer", at: NOW }] } as const;
   const sentAt = performance.now();
   if (what === "request") await writer.request(table, id, {} as never, { insert });
   else await writer.update(table, id, { note: "written by an API" }, { waitSeconds: LOCK.waitSeconds, insert });
@@ -72,7 +72,7 @@ async function countUnderLock({ world, random }: Actor, table: Written): Promise
       for (const { id, busy } of rows) {
         if (random.percent(30)) continue;
         const by = random.pick([-1, 1]);
-        const line = { thing_id: id, message: crypto.randomUUID(), level: "writer", at: NOW, changes: { [id]: by } };
+        const line = { thing_id: id, message: crypto.randomUUID(), level: "writer", at: NOW, changes: { [id]: by } } as const;
         await held.update(id, { busy: busy + by }, { insert: { logs: [line] } });
       }
     });
