@@ -44,10 +44,11 @@ ${lockItems(pipelines, sql`ok`)},
 ended as (
   update millrace.items i set state = ${endedState(sql`m.taken`)}, ${endTaken(sql`m.taken`)}
   from mine m where m.taken is not null and i.item_id = m.item_id and i.pipeline = m.pipeline and i.lock_token = m.taken),
+-- by id alone: the rows are locked, and the snapshot's versions, of which the update asks first, may carry older tokens
 upd as (
   update ${table(name)} t set lock_token = ok.token, lock_expires_at = now() + make_interval(secs => ${sql.lit(seconds)}),
     lock_owner = case when ok.taken is null and t.lock_owner in (${own}) then t.lock_owner end
-  from ok where t.id = ok.id and t.lock_token is not distinct from ok.held_token returning t.*)
+  from ok where t.id = ok.id returning t.*)
 select w.id as millrace_id, case when u.id is not null then 'ours' when l.id is null then 'missing' when l.free then 'free' else 'held' end as millrace_result,
   case when u.lock_owner is null and ok.taken is null then l.held_owner end as millrace_owner, u.*
 from w left join locked l on l.id = w.id left join ok on ok.id = w.id left join upd u on u.id = w.id`,

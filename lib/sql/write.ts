@@ -66,9 +66,10 @@ ended as (
   update millrace.items i set state = ${endedState(taken(sql`m.held_token`))}, ${endTaken(taken(sql`m.held_token`))},
     attempts = ${startAgain("attempts", taken(sql`m.held_token`))}, resets = ${startAgain("resets", taken(sql`m.held_token`))}
   from mine m where i.item_id = m.item_id and i.pipeline = m.pipeline),
+-- by id alone: the row is locked, and the snapshot's version, of which the update asks first, may carry an older token
 upd as (
   update ${table(name)} t set ${set}${unlock}due_at = ${dueNow}
-  from ok where t.id = ok.id and t.lock_token is not distinct from ok.held_token returning t.*),
+  from ok where t.id = ok.id returning t.*),
 ${lines([
   ...inserts.map((group, n) => sql`${sql.id(`ins_${n}`)} as (${insertOf(group)})`),
   sql`known as materialized (
