@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import type { Registry } from "../define/registry.ts";
 import { endedState, endTaken, lockForWriter, startAgain } from "./free.ts";
 import { type InsertGroup, insertOf, patchColumns, withNows } from "./insert.ts";
-import { lines, rememberToken, rows, type Sql, table, text } from "./parts.ts";
+import { EACH, lines, rememberToken, rows, type Sql, table, text } from "./parts.ts";
 import { dueNow } from "./request.ts";
 import { type Statement, statement } from "./statement.ts";
 
@@ -18,6 +18,12 @@ export interface RowWrite {
 /** The engine's columns of an answer; the row's own stand beside them. */
 export interface WriteRow {
   readonly millrace_result: "done" | "held" | "missing";
+}
+
+/** The same for a row of several. `ours`: not written, because another one of them could not be. */
+export interface HeldWriteRow {
+  readonly millrace_id: string;
+  readonly millrace_result: WriteRow["millrace_result"] | "ours";
 }
 
 /**
@@ -88,17 +94,18 @@ export interface HeldWrite extends RowWrite {
 }
 
 /**
- * Writes a row under its token and gives it the next one, for another `seconds`, so that a repetition finds the next one
- * and writes nothing. Due at once; attempts of an ended item start again.
+ * Writes rows under their tokens, all or none, and gives each its next one, for another `seconds`, so that a repetition
+ * finds the next ones and writes nothing. All set the same columns. Due at once; attempts of an ended item start again.
  */
 export function heldUpdateSql(
   registry: Registry,
   name: string,
-  write: HeldWrite,
+  writes: readonly HeldWrite[],
   seconds: number,
   inserts: readonly InsertGroup[] = [],
-): Statement<WriteRow & Readonly<Record<string, unknown>>> {
-  const columns = [...Object.keys(write.set), ...write.nows].sort();
+): Statement<HeldWriteRow & Readonly<Record<string, unknown>>> {
+  const [first] = writes;
+  const columns = first === undefined ? [] : [...Object.keys(first.set), ...first.nows].sort();
   const set = columns.length === 0 ? sql`` : sql`${patchColumns(columns, sql`jsonb_populate_record(t, k.set) p`)}, `;
   return statement(
     "held-update",
@@ -106,14 +113,15 @@ export function heldUpdateSql(
     sql`with
 w as materialized (
   select x.id, x.token, x.next, ${withNows(sql`x.set`, sql`x.nows`)} as set
-  from ${rows([write], { id: "uuid", token: "uuid", next: "uuid", set: "jsonb", nows: "jsonb" })} x),
+  from ${rows(writes, { id: "uuid", token: "uuid", next: "uuid", set: "jsonb", nows: "jsonb" })} x),
 locked as materialized (
   select w.*, l.held_token from (select * from w order by id) w cross join lateral (
     select t.lock_token as held_token from ${table(name)} t where t.id = w.id and t.lock_token in (w.token, w.next) for no key update) l),
-k as materialized (select * from locked l where l.held_token = l.token),
+k as materialized (
+  select * from locked l where (select count(*) from locked) = (select count(*) from w) and l.held_token = l.token),
 ok as materialized (select k.id, k.next as token from k),
 mine as materialized (
-  select l.item_id, l.pipeline from k cross join lateral (
+  select l.item_id, l.pipeline from (select * from k order by id) k cross join lateral (
     select i.item_id, i.pipeline from millrace.items i
     where i.item_id = k.id and i.pipeline in (${sql.join(registry.of(name).map((p) => text(p.name)))}) order by i.pipeline for no key update) l),
 revived as (
@@ -125,10 +133,12 @@ upd as (
 ${lines([
   ...inserts.map((group, n) => sql`${sql.id(`ins_${n}`)} as (${insertOf(group)})`),
   sql`a as materialized (
-  select * from upd union all select t.* from ${table(name)} t where t.id = (select w.id from w) and not exists (select 1 from upd))`,
+  select * from upd union all select l.* from w cross join lateral (select t.* from ${table(name)} t where t.id = w.id ${EACH}) l
+  where not exists (select 1 from upd))`,
 ])}
-select case when exists (select 1 from locked) then 'done' when a.id is null then 'missing' else 'held' end as millrace_result, a.*
-from w left join a on a.id = w.id`,
+select w.id as millrace_id, case when (select count(*) from locked) = (select count(*) from w) then 'done'
+    when l.id is not null then 'ours' when a.id is null then 'missing' else 'held' end as millrace_result, a.*
+from w left join locked l on l.id = w.id left join a on a.id = w.id`,
   );
 }
 

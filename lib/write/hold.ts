@@ -20,6 +20,16 @@ export interface HeldRows<DB, T extends PipelineTable<DB>> {
     set: Patch<DB, T>,
     options?: { readonly insert?: Changes<DB, T>["insert"] },
   ): Promise<Selectable<DB[T]>>;
+  /**
+   * Writes the same to several held rows in one statement: all of them, or none when the lock of any was lost. Answers
+   * the rows in the order of the ids. Otherwise as `update`.
+   * @throws LOCK_LOST, PATCH_COLUMN, VALUE_UNSUPPORTED
+   */
+  updateAll(
+    ids: readonly string[],
+    set: Patch<DB, T>,
+    options?: { readonly insert?: Changes<DB, T>["insert"] },
+  ): Promise<readonly Selectable<DB[T]>[]>;
   /** Deletes a held row. @throws LOCK_LOST */
   delete(id: string): Promise<void>;
 }
@@ -57,15 +67,18 @@ export class Hold {
     for (const { millrace_id: id, millrace_owner: owner } of rows) this.#locks.set(id, { tokens: [token], owner });
   }
 
-  update(id: string, set: Row, insert: Inserts | undefined): Promise<Row> {
+  /** All of them or none; new rows go with the first. */
+  update(given: readonly string[], set: Row, insert: Inserts | undefined): Promise<readonly Row[]> {
     return this.#inTurn(async () => {
-      const { token, lock } = this.#lock(id);
+      const ids = [...new Set(given)];
+      if (ids.length === 0) return [];
+      const held = ids.map((id) => ({ id, ...this.#lock(id) }));
       const next = crypto.randomUUID();
-      const write = { ...toRowWrite(this.#table, id, set, token), next };
-      const groups = toInserts(id, next, insert);
-      lock.tokens = [token, next];
+      const writes = held.map(({ id, token }) => ({ ...toRowWrite(this.#table, id, set, token), next }));
+      const groups = toInserts(ids[0]!, next, insert);
+      for (const { lock, token } of held) lock.tokens = [token, next];
       const { rows } = await this.#database
-        .run(heldUpdateSql(this.#registry, this.#table, write, this.#seconds, groups), { patient: true })
+        .run(heldUpdateSql(this.#registry, this.#table, writes, this.#seconds, groups), { patient: true })
         .catch((error: unknown) => {
           // refused by the database: nothing was written, the token is what it was
           if (
@@ -73,12 +86,18 @@ export class Hold {
             error.code === "STATEMENT_FAILED" &&
             error.details["unanswered"] !== true
           )
-            lock.tokens = [token];
+            for (const { lock, token } of held) lock.tokens = [token];
           throw error;
         });
-      if (rows[0]?.millrace_result !== "done") throw this.#lost(id);
-      lock.tokens = [next];
-      return plainRow<Row>(rows[0]);
+      const results = new Map(rows.map((row) => [row.millrace_id, row]));
+      const lost = held.find(({ id }) => ["held", "missing"].includes(results.get(id)!.millrace_result));
+      if (lost !== undefined) {
+        // nothing was written: the others are still ours under the token that they had
+        for (const { id, lock, token } of held) if (results.get(id)!.millrace_result === "ours") lock.tokens = [token];
+        throw this.#lost(lost.id);
+      }
+      for (const { lock } of held) lock.tokens = [next];
+      return given.map((id) => plainRow<Row>(results.get(id)!));
     });
   }
 

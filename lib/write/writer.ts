@@ -159,7 +159,14 @@ export function writerOf<DB>(options: WriterOptions<DB> & { readonly clock: Cloc
 }
 
 const heldRows = <DB, T extends PipelineTable<DB>>(hold: Hold): HeldRows<DB, T> => ({
-  update: (id, set, { insert } = {}) => hold.update(id.toLowerCase(), set, insert as Inserts) as never,
+  update: async (id, set, { insert } = {}) =>
+    (await hold.update([id.toLowerCase()], set, insert as Inserts))[0] as never,
+  updateAll: (ids, set, { insert } = {}) =>
+    hold.update(
+      ids.map((id) => id.toLowerCase()),
+      set,
+      insert as Inserts,
+    ) as never,
   delete: (id) => hold.delete(id.toLowerCase()),
 });
 

@@ -85,7 +85,7 @@ export const mutations: readonly Mutation[] = [
     tests: held,
     guard: "a write of a holder needs its token",
     also: [
-      { remove: "where l.held_token = l.token)", by: ")" },
+      { remove: " and l.held_token = l.token)", by: ")" },
       {
         remove: "from k where t.id = k.id and t.lock_token = k.token returning",
         by: "from k where t.id = k.id returning",
@@ -98,6 +98,21 @@ export const mutations: readonly Mutation[] = [
     by: "set ${set}",
     tests: held,
     guard: "a write of a holder takes a new token",
+  },
+  {
+    file: write,
+    remove: "where (select count(*) from locked) = (select count(*) from w) and l.held_token = l.token)",
+    by: "where l.held_token = l.token)",
+    tests: held,
+    guard: "a write of a holder to several rows is for all or none",
+  },
+  {
+    file: write,
+    remove:
+      "case when (select count(*) from locked) = (select count(*) from w) then 'done'\n    when l.id is not null then 'ours'",
+    by: "case when l.id is not null then 'done'",
+    tests: held,
+    guard: "of several rows none counts as written when one was lost",
   },
   {
     file: hold,
