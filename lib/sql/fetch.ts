@@ -107,10 +107,10 @@ judged as materialized (
 backed as (
   update ${table(p.table)} t set ${UNLOCK}, last_processed_at = now(), due_at = case when k.dead then null else now() + ${backoff(p, sql`k.attempts`)} end
   from judged k where k.back_off and t.id = k.id returning t.id, t.due_at),
--- a reset is noted where related rows are on the list: the sweep looks at those, and frees them
+-- a reset is noted: the sweep looks at related rows of the attempt that died, and at children that it reserved
 ended as (
   update millrace.items i set state = case when k.dead then 'dead' else 'failed' end, finished_at = now(), lock_token = null, alive_until = null,
-    prev_lock_expired = true, last_error = 'worker lost', resets = case when i.related is null then i.resets else greatest(i.resets, 1) end
+    prev_lock_expired = true, last_error = 'worker lost', resets = greatest(i.resets, 1)
   from judged k join backed b on b.id = k.id where i.item_id = k.id and i.pipeline = k.pipeline),
 taken as (
   update ${table(p.table)} t set lock_token = ${uuid(token)}, lock_owner = ${name}, lock_expires_at = now() + ${lock}

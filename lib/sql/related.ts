@@ -43,6 +43,23 @@ export function deadLock(registry: Registry, name: string): Sql {
 }
 
 /**
+ * An `owner` by which row `t` is reserved for a parent still means something: the parent waits, or works. True of every
+ * other owner. By the statement's snapshot.
+ */
+export function stillReserved(registry: Registry, name: string, owner: Sql): Sql {
+  const uses = registry
+    .locksOn(name)
+    .flatMap(({ pipeline, lock }) => (lock.kind === "children" ? [{ pipeline, column: lock.column }] : []));
+  if (uses.length === 0) return sql`true`;
+  const names = sql.join(uses.map(({ pipeline }) => text(pipeline.name)));
+  const waits = uses.map(
+    ({ pipeline, column }) =>
+      sql`${owner} = ${text(pipeline.name)} and exists (select 1 from ${table(pipeline.table)} m where m.id = ${sql.ref(`t.${column}`)} and m.lock_owner = ${text(pipeline.name)})`,
+  );
+  return sql`(${owner} not in (${names}) or ${sql.join(waits, sql` or `)})`;
+}
+
+/**
  * Row `t` makes way for a parent: one of the pipelines that lock it as a child works on the parent, or waits for all of
  * the children (it has reset the parent within the last minute and kept its owner on it). By the statement's snapshot.
  * A taker whose own rows are such parents names their table: it does not make way for itself.

@@ -3,6 +3,7 @@ import type { Registry } from "../define/registry.ts";
 import { endedState, endTaken, lockForWriter, startAgain } from "./free.ts";
 import { type InsertGroup, insertOf, patchColumns, withNows } from "./insert.ts";
 import { EACH, lines, rememberToken, rows, type Sql, table, text } from "./parts.ts";
+import { stillReserved } from "./related.ts";
 import { dueNow } from "./request.ts";
 import { type Statement, statement } from "./statement.ts";
 
@@ -158,8 +159,12 @@ select case when exists (select 1 from gone) then 'done'
   );
 }
 
-/** Gives rows back: those that still carry one of our tokens, with the owner that each had. */
+/**
+ * Gives rows back: those that still carry one of our tokens, with the owner that each had; but not with one for a parent
+ * that waits no longer.
+ */
 export function giveBackSql(
+  registry: Registry,
   name: string,
   keys: readonly { readonly id: string; readonly token: string; readonly owner: string | null }[],
 ): Statement<{ readonly id: string }> {
@@ -171,7 +176,7 @@ w as materialized (select * from ${rows(keys, { id: "uuid", token: "uuid", owner
 locked as materialized (
   select w.* from (select * from w order by id) w cross join lateral (
     select 1 from ${table(name)} t where t.id = w.id and t.lock_token = w.token for no key update) l)
-update ${table(name)} t set ${UNLOCK_KEEP} lock_owner = coalesce(t.lock_owner, l.owner)
+update ${table(name)} t set ${UNLOCK_KEEP} lock_owner = coalesce(t.lock_owner, case when ${stillReserved(registry, name, sql`l.owner`)} then l.owner end)
 from locked l where t.id = l.id and t.lock_token = l.token returning t.id`,
   );
 }

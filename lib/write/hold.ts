@@ -117,7 +117,7 @@ export class Hold {
   async giveBack(): Promise<void> {
     await this.#last;
     const keys = [...this.#locks].flatMap(([id, { tokens, owner }]) => tokens.map((token) => ({ id, token, owner })));
-    if (keys.length > 0) await this.#database.run(giveBackSql(this.#table, keys), { patient: true });
+    if (keys.length > 0) await this.#database.run(giveBackSql(this.#registry, this.#table, keys), { patient: true });
   }
 
   /** Writes of one holder go one by one: each needs the token that the one before it left. */

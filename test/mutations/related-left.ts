@@ -60,7 +60,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     file: "lib/sql/fetch.ts",
-    remove: ", resets = case when i.related is null then i.resets else greatest(i.resets, 1) end",
+    remove: ", resets = greatest(i.resets, 1)",
     tests: left,
     guard: "the sweep looks at the related rows of an item that backs off",
   },
@@ -133,5 +133,12 @@ export const mutations: readonly Mutation[] = [
     by: "  from ok where t.id = ok.id and t.lock_token is not distinct from ok.held_token returning t.*)",
     tests: overlap,
     guard: "a row that was waited for is held, whatever token the snapshot knows",
+  },
+  {
+    file: "lib/sql/write.ts",
+    remove: "case when ${stillReserved(registry, name, sql`l.owner`)} then l.owner end",
+    by: "l.owner",
+    tests: ["test/integration/write/hold-reserved.test.ts"],
+    guard: "a row is not given back to a parent that waits no longer",
   },
 ];

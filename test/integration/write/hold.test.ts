@@ -178,8 +178,10 @@ test("an expired lock is taken over: the slow holder's answer is stale, its item
 
 describe("an owner that was kept", () => {
   test.each(["members", "groups"])("%s stays after the row is given back", async (owner) => {
-    const [a] = (await engine.group(1)).members as [string];
+    const { id, members } = await engine.group(1);
+    const [a] = members as [string];
     await hold(engine, "members", a, { owner, token: null, seconds: null });
+    await hold(engine, "groups", id, { owner: "groups", token: null, seconds: null });
     const writer = writerOn(engine);
     await writer.withLock("members", a, once, async (_, held) => {
       await held.update(a, { note: "x" });
