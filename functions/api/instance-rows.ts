@@ -49,16 +49,22 @@ export function createInstanceRows({ database, writer }: InstanceRowsOptions): I
         await writer.withLock("instances", ids, {}, async (rows, held) => {
           const busy = rows.filter((row) => row.busy > 0 || row.status === "busy");
           if (busy.length > 0) throw new ApiProblem("INSTANCES_BUSY", { ids: busy.map(({ id }) => id).join(", ") });
-          for (const row of rows) {
-            if (row.status === "terminating" || row.status === "terminated") continue;
-            const events = [event("instance", row, `Termination of instance ${row.number} was asked for`)];
-            const set = { status: "terminating", status_message: "terminated by request" } as const;
-            await held.update(row.id, set, { insert: { events } });
-          }
+          const staying = rows.filter((row) => row.status !== "terminating" && row.status !== "terminated");
+          const events = staying.map((row) =>
+            event("instance", row, `Termination of instance ${row.number} was asked for`),
+          );
+          await held.updateAll(
+            staying.map(({ id }) => id),
+            { status: "terminating", status_message: "terminated by request" },
+            { insert: { events } },
+          );
         });
       } catch (error) {
         if (error instanceof MillraceError && error.code === "NO_SUCH_ROW")
           throw foreignProblem(fleetId, [String(error.details["id"])]);
+        // somebody took one of them meanwhile, and none was written
+        if (error instanceof MillraceError && error.code === "LOCK_LOST")
+          throw new MillraceError("ROW_LOCKED", { table: "instances", id: error.details["id"], seconds: 0 });
         throw error;
       }
       const now = await some(ids);

@@ -1,6 +1,5 @@
 import type { Cloud } from "../cloud/cloud.ts";
 import { CloudError } from "../cloud/errors.ts";
-import { KEPT_BYTES } from "../pipelines/output-tail.ts";
 import { hasEnded } from "./job-json.ts";
 import type { OutputRow } from "./job-rows.ts";
 import type { OutputJson } from "./json.ts";
@@ -11,20 +10,24 @@ const CLOUD_MS = 15_000;
 
 /**
  * What a job has written from a byte on: by the cloud while it runs, from its row when it has ended. The row keeps the
- * last 64 KiB, whose place in a longer output is not known: who has read a part of one already gets the rest from the
- * cloud, as long as it has it.
+ * last 64 KiB. Who has read a part before them gets the rest from the cloud as long as it has it; then, and when all is
+ * asked for, the answer says how many bytes it leaves out.
  * @throws OUTPUT_UNREACHABLE
  */
 export async function readJobOutput(id: string, row: OutputRow, from: number, cloud: () => Cloud): Promise<OutputJson> {
   const ended = hasEnded(row);
-  const kept = Buffer.from(row.output ?? "");
-  const wholeKept = kept.length < KEPT_BYTES - 3;
-  if (ended && (from === 0 || wholeKept)) {
-    return { text: kept.subarray(from).toString("utf8"), next: Math.max(from, kept.length), ended };
+  if (row.command_id !== null && (!ended || (from > 0 && from < row.output_from))) {
+    const { text, next } = await readCloud(id, row.command_id, from, cloud);
+    if (!ended || next > from) return { text, next, ended: false };
   }
-  if (row.command_id === null) return { text: "", next: from, ended };
-  const { text, next } = await readCloud(id, row.command_id, from, cloud);
-  return { text, next, ended: ended && next === from };
+  return ended ? keptOutput(row, from) : { text: "", next: from, ended };
+}
+
+function keptOutput({ output, output_from: begin }: OutputRow, from: number): OutputJson {
+  const kept = Buffer.from(output ?? "");
+  const text = kept.subarray(Math.max(0, from - begin)).toString("utf8");
+  const answer = { text, next: Math.max(from, begin + kept.length), ended: true };
+  return from < begin ? { ...answer, skipped: begin - from } : answer;
 }
 
 async function readCloud(id: string, commandId: string, from: number, cloud: () => Cloud) {

@@ -6,6 +6,7 @@ import { ENGINE_COLUMNS, ITEM_COLUMNS, type WithItems } from "./item-columns.ts"
 import { hasEnded, type JobRow } from "./job-json.ts";
 import type { JobStatus } from "./json.ts";
 import { ApiProblem } from "./problems.ts";
+import { LIMITS } from "./requests.ts";
 
 interface NewJob {
   readonly fleetId: string;
@@ -24,13 +25,17 @@ interface JobQuery {
 export interface OutputRow {
   readonly status: JobStatus;
   readonly command_id: string | null;
-  /** The last of it, once the job has ended. */
+  /** The last of it, once the job has ended, and the byte at which that begins. */
   readonly output: string | null;
+  readonly output_from: number;
 }
 
 /** The rows behind `/jobs`. */
 export interface JobRows {
-  /** @throws JOB_FLEET_UNKNOWN, JOB_FLEET_DELETING, JOB_VOLUMES_UNKNOWN, JOB_VOLUMES_DELETING */
+  /**
+   * @throws JOB_FLEET_UNKNOWN, JOB_FLEET_DELETING, JOB_VOLUMES_UNKNOWN, JOB_VOLUMES_DELETING, JOB_VOLUMES_SAME_NAME,
+   * JOB_VOLUMES_NAME
+   */
   create(job: NewJob): Promise<JobRow>;
   get(id: string): Promise<JobRow | undefined>;
   /** Newest first. @throws CURSOR_MALFORMED */
@@ -89,7 +94,7 @@ export function createJobRows({ database, writer, hints }: JobRowsOptions): JobR
       database.read("output of jobs", async (db) => {
         const [row] = await db
           .selectFrom("jobs")
-          .select(["status", "command_id", "output"])
+          .select(["status", "command_id", "output", sql<number>`output_from::float8`.as("output_from")])
           .where("id", "=", id)
           .execute();
         return row;
@@ -98,7 +103,7 @@ export function createJobRows({ database, writer, hints }: JobRowsOptions): JobR
 }
 
 /**
- * Makes the job only if its fleet and volumes are there and stay. Their rows are held until the end of the statement,
+ * Makes the job only if its fleet and volumes are there and stay, and each volume can be a folder. Their rows are held until the end of the statement,
  * so a deletion that is asked for at this moment waits, and finds the job.
  */
 function createSql(id: string, { fleetId, command, volumeIds }: NewJob) {
@@ -106,26 +111,40 @@ function createSql(id: string, { fleetId, command, volumeIds }: NewJob) {
   return sql`/* millrace:create jobs */ with f as materialized (
   select id, name from fleets where id = ${fleetId} and not to_be_deleted for share),
 v as materialized (
-  select l.id from (select x.id::uuid as id from f cross join jsonb_array_elements_text(${volumes}) x (id) order by 1) w
-  cross join lateral (select id from volumes where id = w.id and not to_be_deleted for share) l),
+  select l.name from (select x.id::uuid as id from f cross join jsonb_array_elements_text(${volumes}) x (id) order by 1) w
+  cross join lateral (
+    select name from volumes where id = w.id and not to_be_deleted and ${FOLDER_NAME} for share) l),
 made as (
   insert into jobs (id, fleet_id, fleet_name, command, volume_ids)
   select ${id}, f.id, f.name, cast(cast(${JSON.stringify(command)} as text) as jsonb),
     array(select x.id::uuid from jsonb_array_elements_text(${volumes}) with ordinality x (id, n) order by x.n)
-  from f where (select count(*) from v) = jsonb_array_length(${volumes})
+  from f where (select count(distinct name) from v) = jsonb_array_length(${volumes})
   on conflict (id) do nothing returning id, fleet_name)
 insert into events (kind, subject_id, message) select 'job', id, 'Job was submitted to fleet ' || fleet_name from made`;
 }
+
+/** A volume of jobs is a folder of its name. */
+const FOLDER_NAME = sql<boolean>`name not in ('.', '..') and position('/' in name) = 0
+    and octet_length(name) <= ${sql.lit(LIMITS.mostNameBytes)}`;
 
 async function whyRefused(db: Kysely<Database>, { fleetId, volumeIds }: NewJob): Promise<ApiProblem> {
   const [fleet] = await db.selectFrom("fleets").select("to_be_deleted").where("id", "=", fleetId).execute();
   if (fleet === undefined) return new ApiProblem("JOB_FLEET_UNKNOWN", { id: fleetId });
   if (fleet.to_be_deleted) return new ApiProblem("JOB_FLEET_DELETING", { id: fleetId });
-  const found = await db.selectFrom("volumes").select(["id", "to_be_deleted"]).where("id", "in", volumeIds).execute();
+  const found = await db
+    .selectFrom("volumes")
+    .select(["id", "name", "to_be_deleted", FOLDER_NAME.as("fits")])
+    .where("id", "in", volumeIds)
+    .execute();
   const missing = volumeIds.filter((id) => !found.some((volume) => volume.id === id));
   if (missing.length > 0) return new ApiProblem("JOB_VOLUMES_UNKNOWN", { ids: missing.join(", ") });
   const leaving = found.filter((volume) => volume.to_be_deleted).map(({ id }) => id);
-  return new ApiProblem("JOB_VOLUMES_DELETING", { ids: leaving.join(", ") });
+  if (leaving.length > 0) return new ApiProblem("JOB_VOLUMES_DELETING", { ids: leaving.join(", ") });
+  const bad = found.filter(({ fits }) => !fits).map(({ name }) => name);
+  if (bad.length > 0) return new ApiProblem("JOB_VOLUMES_NAME", { names: bad.join(", ") });
+  const names = found.map(({ name }) => name);
+  const twice = new Set(names.filter((name, n) => names.indexOf(name) < n));
+  return new ApiProblem("JOB_VOLUMES_SAME_NAME", { names: [...twice].join(", ") });
 }
 
 /** The pipeline that has to do with a job, or had last. */

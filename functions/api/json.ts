@@ -77,6 +77,8 @@ export interface JobJson extends EngineJson {
 /** What a job has written, from the byte that was asked for. */
 export interface OutputJson {
   readonly text: string;
+  /** So many bytes before the text are no longer kept; left out when there are none. */
+  readonly skipped?: number;
   /** Hand it back as `from` for what comes next. */
   readonly next: number;
   /** Nothing comes after this. */

@@ -18,6 +18,11 @@ export const PROBLEMS = {
   JOB_FLEET_DELETING: { status: 422, text: "fleetId is wrong: fleet {id} is being deleted and takes no more jobs" },
   JOB_VOLUMES_UNKNOWN: { status: 422, text: "volumeIds is wrong: there are no volumes {ids}" },
   JOB_VOLUMES_DELETING: { status: 422, text: "volumeIds is wrong: volumes {ids} are being deleted" },
+  JOB_VOLUMES_SAME_NAME: {
+    status: 422,
+    text: "volumeIds is wrong: several volumes are called {names}, and each is a folder of its name",
+  },
+  JOB_VOLUMES_NAME: { status: 422, text: "volumeIds is wrong: no folder can be called {names}" },
   OUTPUT_UNREACHABLE: { status: 503, text: "the output of job {id} cannot be read now ({reason}); try again" },
   ROUTE_UNKNOWN: { status: 404, text: "there is no {method} {path}; GET / lists what there is" },
   INTERNAL: {

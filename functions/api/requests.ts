@@ -7,6 +7,8 @@ export const LIMITS = {
   mostGb: 65_536,
   /** Characters of a name. */
   mostText: 200,
+  /** Bytes of a folder's name: https://www.man7.org/linux/man-pages/man3/NAME_MAX.3const.html */
+  mostNameBytes: 255,
   /** Rows of one page of a list: at most, and when nobody says. */
   mostRows: 100,
   defaultRows: 50,
@@ -80,7 +82,17 @@ const uuids = (least: number, most: number) =>
     v.check((ids) => new Set(ids).size === ids.length, "must not name one twice"),
   );
 
-export const NewVolume = v.strictObject({ name: text(LIMITS.mostText), sizeGb: whole(1, LIMITS.mostGb) }, JSON_OBJECT);
+/** Jobs see a volume as a folder of its name. */
+const folderName = v.pipe(
+  text(LIMITS.mostText),
+  v.check((name) => !/^\.{1,2}$|\//.test(name), "must be a folder's name: not . or .., and without /"),
+  v.check(
+    (name) => Buffer.byteLength(name) <= LIMITS.mostNameBytes,
+    `must have at most ${LIMITS.mostNameBytes} bytes, as a folder's name`,
+  ),
+);
+
+export const NewVolume = v.strictObject({ name: folderName, sizeGb: whole(1, LIMITS.mostGb) }, JSON_OBJECT);
 
 const page = {
   limit: v.optional(wholeText(1, LIMITS.mostRows), String(LIMITS.defaultRows)),

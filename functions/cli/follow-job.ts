@@ -12,10 +12,12 @@ export interface Following {
   /** Called when the job has another status than before. */
   readonly onStatus: (job: JobJson) => void;
   readonly onText: (text: string) => void;
+  /** Called when so many bytes of the output come no more. */
+  readonly onSkipped: (bytes: number) => void;
 }
 
 /** Reads a job's output until it has ended, by short requests. Answers the job, or undefined when interrupted. */
-export async function followJob(session: Session, id: string, { onStatus, onText }: Following) {
+export async function followJob(session: Session, id: string, { onStatus, onText, onSkipped }: Following) {
   const { client, interrupted } = session;
   const path = `/jobs/${encodeURIComponent(id)}`;
   let status: JobJson["status"] | undefined;
@@ -28,9 +30,10 @@ export async function followJob(session: Session, id: string, { onStatus, onText
       const changed = job.status !== status;
       status = job.status;
       if (changed) onStatus(job);
-      const { text, next, ended } = await client.call<OutputJson>("GET", `${path}/output?from=${from}`);
+      const { text, skipped, next, ended } = await client.call<OutputJson>("GET", `${path}/output?from=${from}`);
       from = next;
       failures = 0;
+      if (skipped !== undefined) onSkipped(skipped);
       if (text !== "") onText(text);
       // The output may have ended after the job was read.
       if (ended) return job.finishedAt === null ? await client.call<JobJson>("GET", path) : job;
@@ -45,13 +48,19 @@ export async function followJob(session: Session, id: string, { onStatus, onText
   return undefined;
 }
 
+/** What to tell of bytes that come no more. */
+export const skippedText = (bytes: number): string => `${bytes} bytes of the output before this are no longer kept`;
+
 /** All that there is of a job's output now. */
 export async function readOutput(session: Session, id: string): Promise<OutputJson> {
   let text = "";
+  let begin = 0;
   for (let from = 0; ; ) {
     const part = await session.client.call<OutputJson>("GET", `/jobs/${encodeURIComponent(id)}/output?from=${from}`);
+    // Before a gap, which opens when the job ends meanwhile, is what belongs to another place.
+    if (part.skipped !== undefined) [text, begin] = ["", from + part.skipped];
     text += part.text;
-    if (part.ended || part.next === from) return { ...part, text };
+    if (part.ended || part.next === from) return { ...part, text, ...(begin === 0 ? {} : { skipped: begin }) };
     from = part.next;
   }
 }

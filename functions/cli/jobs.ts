@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import type { FleetJson, JobJson, ListJson } from "../api/json.ts";
 import { collect, fleetId, query, volumeId, wholeNumber } from "./arguments.ts";
 import { CliError } from "./errors.ts";
-import { followJob, readOutput } from "./follow-job.ts";
+import { followJob, readOutput, skippedText } from "./follow-job.ts";
 import { engineFields, fields, pageText, time } from "./format.ts";
 import type { Session } from "./session.ts";
 
@@ -98,10 +98,12 @@ export function addJobs(program: Command, open: (command: Command) => Session): 
     .action(async (id: string, { follow }: { follow?: boolean }, command: Command) => {
       const session = open(command);
       if (follow === true) {
-        await followJob(session, id, { onStatus: () => {}, onText: session.write });
+        const onSkipped = (bytes: number) => session.tell(skippedText(bytes));
+        await followJob(session, id, { onStatus: () => {}, onText: session.write, onSkipped });
         return;
       }
       const output = await readOutput(session, id);
+      if (output.skipped !== undefined && !session.json) session.tell(skippedText(output.skipped));
       session.print(output, () => output.text);
     });
 }
@@ -121,6 +123,7 @@ async function runJob(session: Session, command: readonly string[], options: Run
   const ended = await followJob(session, job.id, {
     onStatus: (now) => tell(`job ${now.id} ${STATUS_WORDS[now.status](now)}`),
     onText: json ? () => {} : write,
+    onSkipped: json ? () => {} : (bytes) => tell(skippedText(bytes)),
   });
   if (ended === undefined) throw new CliError("INTERRUPTED", { id: job.id });
   if (json) print(ended, () => "");

@@ -6,6 +6,7 @@ import { createJobs } from "./0004-jobs.ts";
 import { createAttachments } from "./0005-attachments.ts";
 import { createEvents } from "./0006-events.ts";
 import { indexVolumeNames } from "./0007-volume-names.ts";
+import { addOutputFrom } from "./0008-output-from.ts";
 
 /** The application's migrations, by name; they run in this order, each once. */
 export const migrations: Readonly<Record<string, Migration>> = {
@@ -16,4 +17,5 @@ export const migrations: Readonly<Record<string, Migration>> = {
   "0005_attachments": createAttachments,
   "0006_events": createEvents,
   "0007_volume_names": indexVolumeNames,
+  "0008_output_from": addOutputFrom,
 };

@@ -24,7 +24,7 @@ export const terminating = jobs.state({
           .where("job_id", "!=", row.id)
           .execute(),
   process: async ({ row, related: { attachments, instance, volumes }, extra: others, signal, apply }, { cloud }) => {
-    const output = row.command_id === null ? null : await outputTail(cloud, row.command_id, signal);
+    const kept = row.command_id === null ? null : await outputTail(cloud, row.command_id, signal);
     const mine = volumes.filter(({ id }) => attachments.some(({ volume_id }) => volume_id === id));
     for (const { id, provider_id } of mine) {
       if (others.some(({ volume_id }) => volume_id === id)) continue;
@@ -35,7 +35,7 @@ export const terminating = jobs.state({
     const busy = Math.max(0, (instance?.busy ?? 0) - 1);
     const idle = instance?.status === "busy" && busy === 0;
     return apply({
-      set: { status, output, finished_at: NOW },
+      set: { status, output: kept?.text ?? null, output_from: kept?.from ?? 0, finished_at: NOW },
       related: {
         attachments: attachments.map(({ id }) => ({ id, delete: true })),
         volumes: mine.map(({ id, attached }) => ({ id, set: { attached: attached - 1 } })),

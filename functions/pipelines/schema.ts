@@ -69,6 +69,8 @@ interface Job extends PipelineColumns {
   status_message: string | null;
   /** The last 64 KiB of what it wrote, kept at its end. */
   output: string | null;
+  /** The byte of all that it wrote at which `output` begins. */
+  output_from: ColumnType<string, number | undefined, number>;
   started_at: Date | null;
   finished_at: Date | null;
 }

@@ -79,6 +79,7 @@ export const aJob = (columns: Partial<Row<"jobs">> = {}): Row<"jobs"> => ({
   exit_code: null,
   status_message: null,
   output: null,
+  output_from: "0",
   started_at: null,
   finished_at: null,
   ...columns,

@@ -25,7 +25,7 @@ export const jobPaths = {
       ...operation("Submits a job; pipelines place it on an instance of the fleet and run it", {
         201: ok("The job", ref("Job")),
         400: bad(),
-        422: impossible("The fleet or a volume is unknown or being deleted"),
+        422: impossible("The fleet or a volume is unknown or being deleted, or volumes cannot be folders side by side"),
       }),
       requestBody: body(ref("NewJob")),
     },
@@ -92,9 +92,17 @@ export const jobSchemas = {
     finishedAt: time("null until it has ended"),
     ...engine(),
   }),
-  Output: object({
-    text: { type: "string" },
-    next: count(),
-    ended: { type: "boolean", description: "Nothing comes after this" },
-  }),
+  Output: {
+    ...object({
+      text: { type: "string" },
+      next: { ...count(), description: "Hand it back as `from` for what comes next" },
+      ended: { type: "boolean", description: "Nothing comes after this" },
+      skipped: {
+        type: "integer",
+        minimum: 1,
+        description: "So many bytes from `from` on are no longer kept: the text begins after them. Otherwise left out",
+      },
+    }),
+    required: ["text", "next", "ended"],
+  },
 };

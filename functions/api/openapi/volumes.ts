@@ -44,7 +44,14 @@ export const volumePaths = {
 };
 
 export const volumeSchemas = {
-  NewVolume: object({ name: label(), sizeGb: whole(1, LIMITS.mostGb) }),
+  NewVolume: object({
+    name: {
+      ...label(),
+      pattern: "^(?!\\.{1,2}$)[^/]*$",
+      description: `Jobs see the volume as a folder of this name, at most ${LIMITS.mostNameBytes} bytes`,
+    },
+    sizeGb: whole(1, LIMITS.mostGb),
+  }),
   Volume: object({
     id: id(),
     name: text(),

@@ -21,7 +21,7 @@ test("a job runs on an instance of its fleet, with its volume there, and gives e
   command.output = Buffer.from("hello\0\n");
   cloud.exit(await commandOf(job), 0);
   const ended = await the().status(job, "done");
-  expect(ended).toMatchObject({ exit_code: 0, output: "hello\uFFFD\n", status_message: null });
+  expect(ended).toMatchObject({ exit_code: 0, output: "hello?\n", output_from: "0", status_message: null });
   expect(ended["finished_at"]).toBeInstanceOf(Date);
   expect((await the().instances(fleet)).map((i) => [i["status"], i["busy"]])).toEqual([["idle", 0]]);
   expect([...cloud.volumes.values()]).toMatchObject([{ holder: undefined }]);
