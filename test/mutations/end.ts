@@ -162,8 +162,8 @@ export const mutations: readonly Mutation[] = [
   },
   {
     file,
-    remove: "prev_lock_expired = false, related = null, ${item}",
-    by: "related = null, ${item}",
+    remove: "prev_lock_expired = false, related = case",
+    by: "related = case",
     tests: end,
     guard: "an item that was ended in good order is no suspect",
   },

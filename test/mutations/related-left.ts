@@ -141,4 +141,16 @@ export const mutations: readonly Mutation[] = [
     tests: ["test/integration/write/hold-reserved.test.ts"],
     guard: "a row is not given back to a parent that waits no longer",
   },
+  {
+    file: "lib/sql/apply.ts",
+    remove: 'lock_owner = case when ${readyAny(p, "t")} then t.lock_owner end, ',
+    tests: left,
+    guard: "an answer that finds a related row lost keeps no owner of a row that left",
+  },
+  {
+    file: "lib/sql/apply.ts",
+    remove: "when b.due_at <= now() then b.ready_for",
+    tests: left,
+    guard: "a row that is given back and due is hinted",
+  },
 ];

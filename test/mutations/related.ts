@@ -211,8 +211,8 @@ export const mutations: readonly Mutation[] = [
   },
   {
     file: answers,
-    remove: "lock_token = null, lock_expires_at = null, last_processed_at = now(),",
-    by: "${UNLOCK}, last_processed_at = now(),",
+    remove: 'case when ${readyAny(p, "t")} then t.lock_owner end',
+    by: "null",
     tests: apply,
     guard: "a row that is given back keeps its owner",
   },

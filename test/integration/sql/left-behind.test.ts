@@ -1,12 +1,14 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { applySql } from "../../../lib/sql/apply.ts";
+import { scopeOf } from "../../../lib/sql/parts.ts";
 import { requestSql } from "../../../lib/sql/request.ts";
 import { sweepSql } from "../../../lib/sql/sweep.ts";
 import { writeSql } from "../../../lib/sql/write.ts";
 import { endRows } from "../../support/endings.ts";
 import { openTransaction } from "../../support/overlap.ts";
-import { FREE, hold, lockOf, lockRows, takeRow } from "../../support/related-steps.ts";
+import { FREE, hold, lockOf, lockRows, relatedGroup, takeRow } from "../../support/related-steps.ts";
 import { createRelatedEngine, type RelatedEngine } from "../../support/related-tables.ts";
-import { claimRows, fetchRows, untilBlocked } from "../../support/steps.ts";
+import { answer, claimRows, fetchRows, untilBlocked } from "../../support/steps.ts";
 
 /* What only a scan of the tables would find, once an hour, if the statements around it forgot it. */
 
@@ -59,6 +61,20 @@ describe("a row that waits with its owner kept, and becomes another pipeline's",
     await engine.query("update tasks set status = 'waiting' where id = $1", [id]);
     const ended = await endRows(engine, "reset", [claimed], { pipeline: "endings", keep: true });
     expect(ended).toMatchObject([{ result: "ended", hint: "tasks" }]);
+    expect(await lockOf(engine, "tasks", id)).toEqual(FREE);
+  });
+
+  test("while its pass runs, and its answer finds a related row lost: the same", async () => {
+    const { members } = await engine.group(1);
+    const id = await engine.insert("tasks", { member_id: members[0]!, status: "ending" });
+    const claimed = await takeRow(engine, "endings", id);
+    expect(await lockRows(engine, "endings", [claimed])).toMatchObject([{ result: "locked" }]);
+    await hold(engine, "members", members[0]!);
+    await engine.query("update tasks set status = 'waiting' where id = $1", [id]);
+    const scope = scopeOf(engine.registry, engine.registry.get("endings"));
+    const related = [relatedGroup("members", claimed, members)];
+    const [result] = await engine.run(applySql(scope, [answer(claimed)], { related }));
+    expect(result).toMatchObject({ result: "contention", hint: "tasks" });
     expect(await lockOf(engine, "tasks", id)).toEqual(FREE);
   });
 });
