@@ -24,6 +24,7 @@ function rights(all: Resources, role: string): string[] {
 const cluster = "arn:AWS::Partition:rds:AWS::Region:AWS::AccountId:cluster:DatabaseCluster";
 const log = (id: string) => [`logs:CreateLogStream ${id}.Arn`, `logs:PutLogEvents ${id}.Arn`];
 const statements = [`rds-data:ExecuteStatement ${cluster}`, "secretsmanager:GetSecretValue DatabaseAppSecret"];
+const transactions = ["Begin", "Commit", "Rollback"].map((verb) => `rds-data:${verb}Transaction ${cluster}`);
 const consume = (queue: string) =>
   ["ChangeMessageVisibility", "DeleteMessage", "GetQueueAttributes", "GetQueueUrl", "ReceiveMessage"].map(
     (action) => `sqs:${action} ${queue}.Arn`,
@@ -53,12 +54,11 @@ const expected: Record<string, string[]> = {
     ...send("PipelinesHints"),
     ...consume("PipelinesjobsrunningItems"),
   ],
-  ApiHandlerRole: [...log("ApiHandlerLog"), ...statements, ...send("PipelinesHints")],
+  ApiHandlerRole: [...log("ApiHandlerLog"), ...statements, ...transactions, ...send("PipelinesHints")],
   MigrationsMigrateRole: [
     ...log("MigrationsMigrateLog"),
-    ...["Execute", "Begin", "Commit", "Rollback"].map(
-      (verb) => `rds-data:${verb}${verb === "Execute" ? "Statement" : "Transaction"} ${cluster}`,
-    ),
+    `rds-data:ExecuteStatement ${cluster}`,
+    ...transactions,
     "secretsmanager:GetSecretValue DatabaseClusterSecretAttachment",
     "secretsmanager:GetSecretValue DatabaseAppSecret",
   ],

@@ -161,7 +161,7 @@ function resourceOf<T extends CfnResource>(constructs: Readonly<Record<string, I
 
 it("every error says what it is for", () => {
   for (const [code, text] of Object.entries(infraErrors)) {
-    expect(code).toMatch(/^[A-Z_]+$/);
+    expect(code).toMatch(/^[A-Z][A-Z0-9_]+$/);
     expect(text.length).toBeGreaterThan(20);
   }
 });
