@@ -6,8 +6,13 @@ import { join } from "node:path";
 import { afterEach } from "vitest";
 import { run } from "../../../functions/cli/program.ts";
 
-/** `"GET /volumes"` to what it answers; a problem is an answer with a status of 400 or more. */
-export type Answers = Readonly<Record<string, { readonly status: number; readonly body: unknown }>>;
+interface Answer {
+  readonly status: number;
+  readonly body: unknown;
+}
+
+/** `"GET /volumes"` to what it answers, or to what it answers one after the other; 400 or more is a problem. */
+export type Answers = Readonly<Record<string, Answer | readonly Answer[]>>;
 
 const cleanUps: (() => void)[] = [];
 afterEach(() => {
@@ -23,12 +28,18 @@ export function emptyFolder(): string {
 /** A state folder whose local.json leads to a server with these answers, and what it was asked. */
 export async function stackOf(answers: Answers) {
   const asked: { readonly request: string; readonly body: unknown }[] = [];
+  const next = (key: string): Answer => {
+    const given = answers[key] ?? [];
+    const list = Array.isArray(given) ? (given as readonly Answer[]) : [given as Answer];
+    const times = asked.filter(({ request }) => request === key).length;
+    return list[Math.min(times, list.length) - 1] ?? { status: 500, body: `no answer for ${key}` };
+  };
   const server = createServer(async (request, response) => {
     let text = "";
     for await (const chunk of request) text += chunk;
     const key = `${request.method} ${request.url}`;
     asked.push({ request: key, body: text === "" ? undefined : JSON.parse(text) });
-    const { status, body } = answers[key] ?? { status: 500, body: `no answer for ${key}` };
+    const { status, body } = next(key);
     response.writeHead(status).end(typeof body === "string" ? body : JSON.stringify(body));
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -42,8 +53,17 @@ export async function stackOf(answers: Answers) {
   return { dir, asked };
 }
 
-/** Runs one command line; the time is fixed. */
-export async function millrace(args: readonly string[], where: { env?: Record<string, string>; cwd?: string } = {}) {
+interface Where {
+  readonly env?: Record<string, string>;
+  readonly cwd?: string;
+  /** Ctrl-C when the command pauses for the n-th time, from 1 on. @default never */
+  readonly interruptAt?: number;
+}
+
+/** Runs one command line; the time is fixed, and pauses take none. */
+export async function millrace(args: readonly string[], where: Where = {}) {
+  const interruption = new AbortController();
+  let pauses = 0;
   let stdout = "";
   let stderr = "";
   const exit = await run(args, {
@@ -56,8 +76,12 @@ export async function millrace(args: readonly string[], where: { env?: Record<st
       stderr += text;
     },
     now: () => new Date("2026-11-30T12:00:00Z"),
-    pause: async () => {},
-    interrupted: new AbortController().signal,
+    pause: async () => {
+      if (++pauses === where.interruptAt) interruption.abort();
+      // one that never stops asking must fail by its own test
+      if (pauses > 1000) throw new Error("paused a thousand times");
+    },
+    interrupted: interruption.signal,
   });
   return { exit, stdout, stderr };
 }
