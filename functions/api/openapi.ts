@@ -31,7 +31,15 @@ export const OPENAPI = {
       ...eventSchemas,
       ...pipelineSchemas,
       Problem: {
-        ...object({ type: text(), title: text(), status: { type: "integer" }, detail: text(), code: text() }),
+        ...object({
+          type: text(),
+          title: text(),
+          status: { type: "integer" },
+          detail: text(),
+          code: text(),
+          fields: { type: "array", items: object({ field: text(), problem: text() }) },
+        }),
+        required: ["type", "title", "status", "detail", "code"],
         description: "RFC 9457; `fields`, where present, names each field that is wrong",
       },
     },

@@ -38,8 +38,10 @@ export function createVolumeRows({ database, writer, hints }: VolumeRowsOptions)
       await hints.send({ table: "volumes" });
       return rows[0]!;
     },
-    list(query) {
-      return database.read("list volumes", (db) => list(db, query));
+    list({ limit, cursor, status, name }) {
+      return database.read("list volumes", (db) =>
+        paginate(volumes(db, status), { table: "volumes", limit, cursor, filter: { name } }),
+      );
     },
     async requestDeletion(id) {
       const before = await get(id);
@@ -82,8 +84,8 @@ const COLUMNS = [
 ] as const;
 const ROW = (alias: string) => sql.join(COLUMNS.map((column) => sql.ref(`${alias}.${column}`)));
 
-function list(db: Kysely<Database>, { limit, cursor, status, name }: VolumeQuery): Promise<Page<VolumeRow>> {
-  const query = db
+export function volumes(db: Kysely<Database>, status?: VolumeStatus) {
+  return db
     .withTables<WithItems>()
     .selectFrom("volumes")
     .leftJoin("millrace.items as i", (join) =>
@@ -92,7 +94,6 @@ function list(db: Kysely<Database>, { limit, cursor, status, name }: VolumeQuery
     .select(COLUMNS.map((column) => `volumes.${column}` as const))
     .select(ITEM_COLUMNS)
     .$if(status !== undefined, (all) => all.where(FILTERS[status!]));
-  return paginate(query, { table: "volumes", limit, cursor, filter: { name } });
 }
 
 /** What the API shows as a status, as conditions; they do not overlap. */

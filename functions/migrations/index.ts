@@ -7,6 +7,7 @@ import { createAttachments } from "./0005-attachments.ts";
 import { createEvents } from "./0006-events.ts";
 import { indexVolumeNames } from "./0007-volume-names.ts";
 import { addOutputFrom } from "./0008-output-from.ts";
+import { indexDeletingVolumes } from "./0009-deleting-volumes.ts";
 
 /** The application's migrations, by name; they run in this order, each once. */
 export const migrations: Readonly<Record<string, Migration>> = {
@@ -18,4 +19,5 @@ export const migrations: Readonly<Record<string, Migration>> = {
   "0006_events": createEvents,
   "0007_volume_names": indexVolumeNames,
   "0008_output_from": addOutputFrom,
+  "0009_deleting_volumes": indexDeletingVolumes,
 };

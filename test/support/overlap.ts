@@ -9,7 +9,7 @@ export interface OpenTransaction extends AsyncDisposable {
 }
 
 /** A transaction that somebody else holds open; rolled back at the end of the test unless committed. */
-export async function openTransaction(engine: TestEngine): Promise<OpenTransaction> {
+export async function openTransaction(engine: Pick<TestEngine, "database">): Promise<OpenTransaction> {
   const client = await engine.database.connect();
   await client.query("begin");
   return {
@@ -34,7 +34,7 @@ const LOCK = 4711;
  * what is committed before `goOn` is newer than what they see. The owner's statements do not stop.
  */
 export async function stopReads(
-  engine: TestEngine,
+  engine: Pick<TestEngine, "database">,
   table: string,
 ): Promise<AsyncDisposable & { goOn(): Promise<void> }> {
   const client = await engine.database.connect();

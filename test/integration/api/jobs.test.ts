@@ -1,5 +1,7 @@
-import { afterEach, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import type { EventJson, FleetJson, JobJson, ListJson, OutputJson, ProblemJson } from "../../../functions/api/json.ts";
+import { openTransaction, stopReads } from "../../support/overlap.ts";
+import { until } from "../../support/until.ts";
 import { useApi } from "./running-api.ts";
 
 const api = useApi();
@@ -16,9 +18,10 @@ async function call<T>(method: string, path: string, body?: unknown) {
   return { status: response.status, headers: response.headers, json: (await response.json()) as T };
 }
 const fleet = async () => (await call<FleetJson>("POST", "/fleets", { name: `f${++names}`, nodes: 0 })).json;
-const volume = async (more = "false") => {
+const volume = async (more = "false", name = `v${++names}`) => {
   const [row] = await api().sql(
-    `insert into volumes (name, size_gb, to_be_deleted) values ('v', 1, ${more}) returning id`,
+    `insert into volumes (name, size_gb, to_be_deleted) values ($1, 1, ${more}) returning id`,
+    [name],
   );
   return row?.["id"] as string;
 };
@@ -65,16 +68,75 @@ test.each([
   expect(await api().sql("select id from jobs where fleet_id = $1", [fleetId])).toEqual([]);
 });
 
-test("a job that is made while the deletion of its fleet commits is refused", async () => {
+test("volumes of one name, and one whose name is no folder's, are refused together with the job", async () => {
   const { id: fleetId } = await fleet();
-  const [answer] = await Promise.all([
-    call<ProblemJson>("POST", "/jobs", { fleetId, command: ["true"] }),
-    api().sql(
-      `do $$ begin update fleets set to_be_deleted = true where id = '${fleetId}'; perform pg_sleep(0.3); end $$`,
-    ),
-  ]);
-  const made = await api().sql("select id from jobs where fleet_id = $1", [fleetId]);
-  expect([answer.status, made.length]).toEqual(answer.status === 201 ? [201, 1] : [422, 0]);
+  for (const [names, code, words] of [
+    [["twin", "twin"], "JOB_VOLUMES_SAME_NAME", "twin"],
+    [["a/b"], "JOB_VOLUMES_NAME", "a/b"],
+    [["."], "JOB_VOLUMES_NAME", "."],
+    [["ok", ".."], "JOB_VOLUMES_NAME", ".."],
+    [["ä".repeat(128)], "JOB_VOLUMES_NAME", "ä"],
+  ] as const) {
+    const volumeIds: string[] = [];
+    for (const name of names) volumeIds.push(await volume("false", name));
+    const { status, json } = await call<ProblemJson>("POST", "/jobs", { fleetId, command: ["true"], volumeIds });
+    expect([status, json.code]).toEqual([422, code]);
+    expect(json.detail).toContain(words);
+  }
+  expect(await api().sql("select id from jobs where fleet_id = $1", [fleetId])).toEqual([]);
+  const volumeIds = [
+    await volume("false", "..."),
+    await volume("false", "Twin"),
+    await volume("false", "ä".repeat(127)),
+  ];
+  expect((await call("POST", "/jobs", { fleetId, command: ["true"], volumeIds })).status).toBe(201);
+});
+
+describe.each(["fleet", "volume"])("a job for a %s whose deletion", (kind) => {
+  async function race() {
+    const { id: fleetId } = await fleet();
+    const volumeId = await volume();
+    const [table, id] = kind === "fleet" ? ["fleets", fleetId] : ["volumes", volumeId];
+    const expected = kind === "fleet" ? "JOB_FLEET_DELETING" : "JOB_VOLUMES_DELETING";
+    const submit = () => call<ProblemJson>("POST", "/jobs", { fleetId, command: ["true"], volumeIds: [volumeId] });
+    const made = () => api().sql("select id from jobs where fleet_id = $1", [fleetId]);
+    return { table, id, expected, submit, made };
+  }
+  /** Until the statement stops at a lock, or comes through. */
+  const stopped = (answer: Promise<unknown>) =>
+    Promise.race([
+      answer,
+      until(
+        () =>
+          api()
+            .admin(`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
+            and query like '%millrace:create jobs%'`)
+            .then((rows) => rows.length > 0),
+        { what: "the job's statement to wait" },
+      ),
+    ]);
+
+  test("is under way waits for it, and is refused", async () => {
+    const { table, id, expected, submit, made } = await race();
+    await using deletion = await openTransaction({ database: api().testDatabase });
+    await deletion.query(`update ${table} set to_be_deleted = true where id = $1`, [id]);
+    const answer = submit();
+    await stopped(answer);
+    await deletion.commit();
+    expect(await answer).toMatchObject({ status: 422, json: { code: expected } });
+    expect(await made()).toEqual([]);
+  });
+
+  test("was committed after the job's snapshot is refused", async () => {
+    const { table, id, expected, submit, made } = await race();
+    await using reads = await stopReads({ database: api().testDatabase }, table as string);
+    const answer = submit();
+    await stopped(answer);
+    await api().sql(`update ${table} set to_be_deleted = true where id = $1`, [id]);
+    await reads.goOn();
+    expect(await answer).toMatchObject({ status: 422, json: { code: expected } });
+    expect(await made()).toEqual([]);
+  });
 });
 
 test("jobs are listed by fleet and status", async () => {

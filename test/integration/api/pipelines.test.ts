@@ -1,7 +1,5 @@
 import { expect, test } from "vitest";
 import type { ListJson, PipelineJson, ProblemJson } from "../../../functions/api/json.ts";
-import { OPENAPI } from "../../../functions/api/openapi.ts";
-import { volumeJson } from "../../../functions/api/volume-json.ts";
 import { useApi } from "./running-api.ts";
 
 const api = useApi();
@@ -69,23 +67,4 @@ test.each([
 ])("POST %s with %j answers the problem %i %s", async (path, body, status, code) => {
   const { json, ...answer } = await call<ProblemJson>("POST", path, body);
   expect([answer.status, json.code]).toEqual([status, code]);
-});
-
-test("the document names the routes that there are, and the fields that are sent", async () => {
-  const { routes } = (await call<{ routes: string[] }>("GET", "/")).json;
-  const documented = Object.entries(OPENAPI.paths).flatMap(([path, operations]) =>
-    Object.keys(operations)
-      .filter((method) => method !== "parameters")
-      .map((method) => `${method.toUpperCase()} ${path.replaceAll(/\{(\w+)\}/g, ":$1")}`),
-  );
-  expect(documented.toSorted()).toEqual(routes.toSorted());
-  expect((await call("GET", "/openapi.json")).json).toEqual(JSON.parse(JSON.stringify(OPENAPI)));
-
-  const schemas = OPENAPI.components.schemas;
-  expect(Object.keys(schemas.Pipeline.properties)).toEqual(Object.keys((await volumes()) ?? {}));
-  const now = new Date();
-  const row = { id: "", name: "", size_gb: 1, status: "active", to_be_deleted: false, due_at: now } as const;
-  const engine = { lock_owner: null, lock_expires_at: null, created_at: now, last_processed_at: now };
-  const sent = volumeJson({ ...row, ...engine, item_state: null, attempts: null, last_error: null });
-  expect(Object.keys(schemas.Volume.properties)).toEqual(Object.keys(sent));
 });

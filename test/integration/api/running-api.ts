@@ -33,6 +33,12 @@ export interface RunningApi {
   readonly limits: { timeLeftMs: number };
   /** Where the cloud is; nobody answers there unless a test says otherwise. */
   readonly clouds: { url: string };
+  /** The database as the tables' owner sees it, for transactions that stay open. */
+  readonly testDatabase: TestDatabase;
+  /** What the Data API behind it has been asked, and what it has open. */
+  readonly stats: DataApi["stats"];
+  /** SQL as the superuser, who alone sees what sessions of others do. */
+  admin(text: string, values?: unknown[]): Promise<Record<string, unknown>[]>;
   /** SQL as the tables' owner: what other services and the engine would do. */
   sql(text: string, values?: unknown[]): Promise<Record<string, unknown>[]>;
 }
@@ -82,6 +88,7 @@ async function startOn(
   await migrate({ database: connect(ownerSecretArn), registry: pipelines, migrations, clock: systemClock });
   await database.ownerPool.query("grant usage on schema millrace to millrace_app");
 
+  const superuser = await database.connect("superuser");
   const clouds = { url: "http://127.0.0.1:1" };
   const hints: string[] = [];
   const logged: unknown[] = [];
@@ -99,11 +106,14 @@ async function startOn(
   return {
     app,
     database: appDatabase,
+    testDatabase: database,
     clouds,
     hints,
     logged,
     faults: api.faults,
     limits,
+    stats: api.stats,
+    admin: async (text, values = []) => (await superuser.query(text, values)).rows,
     sql: async (text, values = []) => (await database.ownerPool.query(text, values)).rows,
   };
 }
