@@ -50,7 +50,8 @@ export const mutations: readonly Mutation[] = [
   {
     file: "functions/api/instance-rows.ts",
     remove: "await held.updateAll(\n            staying.map(({ id }) => id),\n            {",
-    by: "for (const { id } of staying) await held.update(\n            id,\n            {",
+    by: "for (const [n, { id }] of staying.entries()) await held.update(\n            id,\n            {",
+    also: [{ remove: "{ insert: { events } }", by: "{ insert: { events: events.slice(n, n + 1) } }" }],
     tests: ["test/integration/api/fleets.test.ts"],
     guard: "instances are terminated all or none",
   },

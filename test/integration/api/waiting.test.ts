@@ -39,13 +39,13 @@ async function inTransaction() {
 }
 
 const calls = () => api().stats().calls;
-/** Waits for another look of the one who waits, then for a moment without any transaction; three times. */
+/** Waits for another look of the one who waits, then for a moment without any transaction; twice. */
 async function waitsOutside(answer: Promise<unknown>) {
   let answered = false;
   void answer.finally(() => {
     answered = true;
   });
-  for (const _ of [1, 2, 3]) {
+  for (const _ of [1, 2]) {
     const before = calls();
     await until(() => calls() > before, { what: "another try" });
     await until(async () => (await inTransaction()) === 0, { what: "a moment without a transaction" });
