@@ -72,7 +72,13 @@ async function countUnderLock({ world, random }: Actor, table: Written): Promise
       for (const { id, busy } of rows) {
         if (random.percent(30)) continue;
         const by = random.pick([-1, 1]);
-        const line = { thing_id: id, message: crypto.randomUUID(), level: "writer", at: NOW, changes: { [id]: by } } as const;
+        const line = {
+          thing_id: id,
+          message: crypto.randomUUID(),
+          level: "writer",
+          at: NOW,
+          changes: { [id]: by },
+        } as const;
         await held.update(id, { busy: busy + by }, { insert: { logs: [line] } });
       }
     });
