@@ -110,7 +110,7 @@ function queryOf(parameters: Readonly<Record<string, fc.Arbitrary<unknown>>>) {
       const entries = Object.entries({ ...(resolved(query) as object), ...more });
       return entries.length === 0
         ? ""
-        : `?${new URLSearchParams(entries.map(([name, value]) => [name, String(value)]))}`;
+        : `?${new URLSearchParams(entries.map(([name, value]): [string, string] => [name, String(value)]))}`;
     });
 }
 const cursor = fc
