@@ -8,7 +8,7 @@ import { createRelatedEngine, groups, type RelatedEngine, relatedRegistry } from
 
 /* One pipeline locks children by another column in each of its states; the owner does not say by which. */
 
-const apply = { process: ({ apply }: never) => (apply as (c: object) => never)({}) };
+const apply = { process: (snapshot: { readonly apply: (changes: object) => never }) => snapshot.apply({}) };
 const twoParents = registry<unknown>([
   groups.pipeline(
     "groups",
