@@ -8,20 +8,19 @@ import { createRelatedEngine, groups, type RelatedEngine, relatedRegistry } from
 
 /* One pipeline locks children by another column in each of its states; the owner does not say by which. */
 
-const apply = { process: (snapshot: { readonly apply: (changes: object) => never }) => snapshot.apply({}) };
 const twoParents = registry<unknown>([
   groups.pipeline(
     "groups",
     {
       active: groups.state({
-        ...apply,
         ready: (eb) => eb("status", "=", "active"),
         locks: { members: groups.children("members", "group_id", undefined, { reserve: true }) },
+        process: ({ apply }) => apply({}),
       }),
       closing: groups.state({
-        ...apply,
         ready: (eb) => eb("status", "=", "closing"),
         locks: { members: groups.children("members", "home_id" as never, undefined, { reserve: true }) },
+        process: ({ apply }) => apply({}),
       }),
     },
     { workers: 20 },
