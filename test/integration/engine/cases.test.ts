@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { endRows, takeAgain, takeNew, thingOf } from "../../support/endings.ts";
+import { endRows, requestRows, takeAgain, takeNew, thingOf } from "../../support/endings.ts";
 import { createEngine, type TestEngine } from "../../support/engine.ts";
 import { passes } from "../../support/passes.ts";
 import { fetchMessages, testPorts, work, workDue } from "../../support/ports.ts";
 import { answer, applyRows, fetchRows, takeRows } from "../../support/steps.ts";
-import { ahead, beat, lockOf, queueRows, sweepRows } from "../../support/upkeep.ts";
+import { ahead, beat, itemOf, lockOf, queueRows, sweepRows } from "../../support/upkeep.ts";
 
 let engine: TestEngine;
 beforeAll(async () => {
@@ -186,4 +186,33 @@ test("the key is the same for each attempt, and a new one when the row enters th
   expect(keys).toEqual([keys[0], keys[0], keys[2], keys[2]]);
   expect(keys[2]).not.toBe(keys[0]);
   expect(await thingOf(engine, id)).toMatchObject({ status: "active" });
+});
+
+test("a deletion that fails for good keeps its row, dead, until it is asked for again", async () => {
+  const id = await engine.thing({ to_be_deleted: true });
+  let inUse = true;
+  const ports = testPorts(engine);
+  const registry = passes(
+    {
+      remove: {
+        process: ({ apply }) => {
+          if (inUse) throw new Error("still in use");
+          return apply({ delete: true });
+        },
+      },
+    },
+    { maxAttempts: 2 },
+  );
+  for (let attempt = 1; attempt <= 2; attempt += 1) {
+    await engine.query("update things set due_at = now()");
+    await workDue(registry, ports);
+  }
+  expect(await thingOf(engine, id)).toMatchObject({ to_be_deleted: true, due_at: null, lock_token: null });
+  expect(await itemOf(engine, id)).toMatchObject({ state: "dead", attempts: 2, last_error: "still in use" });
+  inUse = false;
+  await workDue(registry, ports);
+  expect(await thingOf(engine, id)).toBeDefined();
+  await requestRows(engine, [id]);
+  await workDue(registry, ports);
+  expect(await thingOf(engine, id)).toBeUndefined();
 });
