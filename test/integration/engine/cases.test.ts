@@ -57,11 +57,13 @@ describe("a fetch", () => {
   });
 
   test("with room for two takes the two that are due longest; the third stays unlocked", async () => {
-    const [third, first, second] = [
-      await engine.thing({ due_at: "2020-01-03" }),
-      await engine.thing({ due_at: "2020-01-01" }),
-      await engine.thing({ due_at: "2020-01-02" }),
+    // ids in the opposite order, so that they do not decide
+    const [third, second, first] = ["a", "b", "c"].map((c) => `00000000-0000-4000-8000-00000000000${c}`) as [
+      string,
+      string,
+      string,
     ];
+    for (const [day, id] of [first, second, third].entries()) await engine.thing({ id, due_at: `2020-01-0${day + 1}` });
     await engine.query(
       `insert into millrace.items (item_id, pipeline, state, lock_token, alive_until)
        select gen_random_uuid(), 'things', 'queued', gen_random_uuid(), now() + interval '1 hour' from generate_series(1, 38)`,
