@@ -15,8 +15,8 @@ export interface Cost {
 export const PLAN_MODES = ["custom", "generic"] as const;
 export type PlanMode = (typeof PLAN_MODES)[number];
 
-/** A table of so many rows has a few dozen pages: reading it whole is no worse than many lookups. */
-const SMALL_TABLE = 1_000;
+/** A table of so many rows has a few dozen pages: reading it whole, once or more often, is no worse than many lookups. */
+const SMALL_TABLE = 1_100;
 /** More rows than this must not be read in vain through an index. */
 const HANDFUL = 50;
 
@@ -85,7 +85,7 @@ function wholeScans(node: PlanNode): string[] {
   const read = wasted + node["Actual Rows"] * node["Actual Loops"];
   const relation = node["Relation Name"];
   if (relation === undefined) return below;
-  const whole = node["Node Type"] === "Seq Scan" && read > SMALL_TABLE;
+  const whole = node["Node Type"] === "Seq Scan" && read / Math.max(1, node["Actual Loops"]) > SMALL_TABLE;
   const inVain = node["Node Type"] !== "Seq Scan" && wasted > HANDFUL;
   return whole || inVain ? [`${node["Node Type"]} of ${read} rows of ${relation}`, ...below] : below;
 }

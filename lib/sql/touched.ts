@@ -190,13 +190,14 @@ function entries({ pipeline: p }: Scope, name: string, given: RelatedGroup["rows
     parts.push(
       sql`select x.item, x.token, x.id, ${withNows(sql`x.set`, sql`x.nows`)} as set, x.delete, true as given, false as ask from ${related} x`,
     );
+  // the range on `ordinal` is what the planner expects one row of, as of every list that travels
   if (relatedTables(p).includes(name)) {
     const known =
       given.length === 0
         ? sql`true`
         : sql`not exists (select 1 from ${related} x where x.item = w.id and x.id = cast(k.id as uuid))`;
     parts.push(sql`select w.id as item, w.token, cast(k.id as uuid) as id, null::jsonb as set, false as delete, false as given, false as ask from w cross join lateral (
-    select i.related from millrace.items i where i.item_id = w.id and i.pipeline = ${text(p.name)} ${EACH}) i cross join lateral jsonb_array_elements_text(i.related -> ${text(name)}) k(id) where ${known}`);
+    select i.related from millrace.items i where i.item_id = w.id and i.pipeline = ${text(p.name)} ${EACH}) i cross join lateral jsonb_array_elements_text(i.related -> ${text(name)}) with ordinality k(id, ordinal) where k.ordinal between 1 and 1000000 and ${known}`);
   }
   for (const { column } of reservingLocks(p, name))
     parts.push(sql`select w.id as item, w.token, c.id, null::jsonb as set, false as delete, false as given, false as ask from w cross join lateral (
