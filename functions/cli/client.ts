@@ -1,3 +1,4 @@
+import { setTimeout as wait } from "node:timers/promises";
 import type { ProblemJson } from "../api/json.ts";
 import { CliError, EXIT, type Exit } from "./errors.ts";
 import type { Stack } from "./stack.ts";
@@ -16,20 +17,36 @@ export class ApiError extends Error {
 }
 
 export interface ApiClient {
-  /** Errors: ApiError for a problem, CliError STACK_SILENT without an answer, API_ANSWER for a strange one. */
+  /**
+   * Asks again while the API is throttled, for about three seconds: it has done nothing then.
+   * Errors: ApiError for a problem, CliError STACK_SILENT without an answer, API_BUSY, API_ANSWER for a strange one.
+   */
   call<T>(method: "GET" | "POST" | "PATCH" | "DELETE", path: string, body?: unknown): Promise<T>;
 }
 
 export function createClient(stack: Stack): ApiClient {
   return {
     async call<T>(method: string, path: string, body?: unknown): Promise<T> {
-      const { status, text } = await send(stack, method, path, body);
+      const { status, text } = await sendPatiently(stack, method, path, body);
+      if (status === THROTTLED) throw new CliError("API_BUSY", { request: `${method} ${path}` });
       const value = parsed(text);
       if (status < 300 && value !== undefined) return value as T;
       if (isProblem(value)) throw new ApiError(value);
       throw new CliError("API_ANSWER", { request: `${method} ${path}`, status, body: text.slice(0, 200) });
     },
   };
+}
+
+/** AWS Lambda answers so, without running the function, when it runs as often as it may at once. */
+const THROTTLED = 429;
+const BUSY_TRIES = 8;
+
+async function sendPatiently(stack: Stack, method: string, path: string, body: unknown) {
+  for (let tries = 1; ; tries++) {
+    const answer = await send(stack, method, path, body);
+    if (answer.status !== THROTTLED || tries === BUSY_TRIES) return answer;
+    await wait(100 * tries);
+  }
 }
 
 async function send({ dir, apiUrl }: Stack, method: string, path: string, body: unknown) {

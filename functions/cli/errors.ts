@@ -13,6 +13,10 @@ export const CLI_ERRORS = {
     exit: EXIT.noStack,
     text: "the stack in {dir} does not answer at {url} ({reason}): start it again with npm start",
   },
+  API_BUSY: {
+    exit: EXIT.failed,
+    text: "{request}: the API has as many requests as it answers at once, or the stack is stopping: try again",
+  },
   API_ANSWER: { exit: EXIT.failed, text: "{request}: the answer ({status}) is not understood: {body}" },
   TARGET_UNKNOWN: {
     exit: EXIT.notFound,

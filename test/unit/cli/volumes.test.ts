@@ -126,3 +126,15 @@ test("an answer that is not the API's is not taken for success", async () => {
   const { exit, stderr } = await millrace(["volumes", "show", ID, "--state-dir", dir]);
   expect([exit, stderr]).toEqual([1, expect.stringContaining("API_ANSWER")]);
 });
+
+test("an API that is throttled is asked again", async () => {
+  const { dir, asked } = await stackOf({
+    "GET /volumes": [
+      { status: 429, body: '{"message":"Too Many Requests"}' },
+      { status: 429, body: '{"message":"Too Many Requests"}' },
+      { status: 200, body: { items: [], nextCursor: null } },
+    ],
+  });
+  expect(await millrace(["volumes", "list", "--state-dir", dir])).toMatchObject({ exit: 0, stdout: "no volumes\n" });
+  expect(asked).toHaveLength(3);
+});
