@@ -183,7 +183,8 @@ describe("a running stack", () => {
     const list = await stack.control("GET", "/functions");
     expect(list).toMatchObject({
       status: 200,
-      body: [{ name: "worker", state: "running", pids: [expect.any(Number)] }],
+      // one sandbox, or two where a slow one was still busy
+      body: [{ name: "worker", state: "running", pids: expect.arrayContaining([expect.any(Number)]) }],
     });
     expect(await stack.control("POST", "/functions/worker/stop")).toMatchObject({
       status: 200,
