@@ -147,7 +147,8 @@ describe("dead related locks", () => {
     const { id, member: shared } = await heldTask();
     const token = crypto.randomUUID();
     await engine.query("update tasks set lock_token = $1", [token]);
-    await using reads = await stopReads(engine, "tasks");
+    // the sweep has its snapshot, and no lock yet
+    await using reads = await stopReads(engine, "members");
     const sweeping = sweep(scan);
     await untilBlocked(engine);
     // the next attempt, which holds the main row already, takes the dead lock
