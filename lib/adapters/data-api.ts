@@ -7,9 +7,10 @@ import {
 } from "@aws-sdk/client-rds-data";
 import { Kysely } from "kysely";
 import pLimit, { type LimitFunction } from "p-limit";
-import type { Answered, Database, RunOptions } from "../engine/ports.ts";
+import type { Answered, Clock, Database, RunOptions } from "../engine/ports.ts";
 import { MillraceError } from "../errors.ts";
 import type { Statement } from "../sql/statement.ts";
+import { systemClock } from "./clock.ts";
 import { type DataApiCalls, type DataApiTarget, mendedDialect } from "./data-api-dialect.ts";
 import { type Classified, classify } from "./data-api-errors.ts";
 
@@ -25,7 +26,14 @@ export interface DataApiOptions extends DataApiTarget {
   readonly limiter: LimitFunction;
   /** Milliseconds until the function is stopped. @default no end */
   readonly timeLeft?: () => number;
+  /** Time for waiting and for limits. @default the process's own, which never goes back */
+  readonly clock?: Clock;
+  /** 0 to just under 1, for the lengths of pauses. @default Math.random */
+  readonly random?: () => number;
 }
+
+/** Counts from the start of the process: no correction of the system's time moves it. */
+const steadyClock: Clock = { now: () => performance.now(), wait: systemClock.wait };
 
 /** Calls at once of one process: `callsInFlight` of the connection budget. */
 export const callLimiter = (callsInFlight: number): LimitFunction => pLimit(callsInFlight);
@@ -50,20 +58,21 @@ export interface DataApiDatabase<DB> extends Database {
 /** Connects to a database through the Data API. Makes no call by itself. */
 export function dataApi<DB>(options: DataApiOptions): DataApiDatabase<DB> {
   const timeLeft = options.timeLeft ?? (() => Number.POSITIVE_INFINITY);
+  const time: Time = { timeLeft, clock: options.clock ?? steadyClock, random: options.random ?? Math.random };
   const kyselyOf = (seconds: number, continueAfterTimeout: boolean) =>
-    new Kysely<DB>({ dialect: mendedDialect(callsOf(options, seconds, timeLeft, continueAfterTimeout), options) });
+    new Kysely<DB>({ dialect: mendedDialect(callsOf(options, seconds, time, continueAfterTimeout), options) });
   const kysely = kyselyOf(ANSWER_SECONDS, false);
   return {
     kysely,
     run: (statement, runOptions = {}) => {
       const seconds = runOptions.timeoutSeconds ?? ANSWER_SECONDS;
       const executor = seconds === ANSWER_SECONDS ? kysely : kyselyOf(seconds, false);
-      return repeat(statement.name, runOptions, timeLeft, async () => {
+      return repeat(statement.name, runOptions, time, async () => {
         return (await statement.query.execute(executor)).rows;
       });
     },
     async read(name, query) {
-      const { rows } = await repeat(name, { patient: true }, timeLeft, async () => [await query(kysely)]);
+      const { rows } = await repeat(name, { patient: true }, time, async () => [await query(kysely)]);
       return rows[0]!;
     },
     async runLong(statement) {
@@ -79,21 +88,30 @@ export function dataApi<DB>(options: DataApiOptions): DataApiDatabase<DB> {
   };
 }
 
+interface Time {
+  readonly timeLeft: () => number;
+  readonly clock: Clock;
+  readonly random: () => number;
+}
+
 function callsOf(
   { client, limiter }: DataApiOptions,
   seconds: number,
-  timeLeft: () => number,
+  { timeLeft, clock }: Time,
   continueAfterTimeout: boolean,
 ): DataApiCalls {
   const call = <T>(send: (options: { abortSignal: AbortSignal }) => Promise<T>) =>
     limiter(async () => {
       const ms = Math.max(1, Math.min(seconds * 1000, timeLeft() - RESERVE_MS));
       const timer = new AbortController();
-      const timeout = setTimeout(() => timer.abort(), ms);
+      const answered = new AbortController();
+      void clock.wait(ms, answered.signal).then(() => {
+        if (!answered.signal.aborted) timer.abort();
+      });
       try {
         return await send({ abortSignal: timer.signal });
       } finally {
-        clearTimeout(timeout);
+        answered.abort();
       }
     });
   return {
@@ -111,18 +129,18 @@ function callsOf(
 }
 
 /** Waits between attempts, in ms: at once after a rollback, patiently while the database wakes up. */
-function pause(classified: Classified, attempt: number): number {
-  if (classified.failure === "resuming") return Math.min(5000, 1000 * 1.5 ** attempt) * (0.9 + 0.2 * Math.random());
-  return Math.min(2000, 20 * 2 ** attempt) * (0.5 + Math.random());
+function pause(classified: Classified, attempt: number, random: () => number): number {
+  if (classified.failure === "resuming") return Math.min(5000, 1000 * 1.5 ** attempt) * (0.9 + 0.2 * random());
+  return Math.min(2000, 20 * 2 ** attempt) * (0.5 + random());
 }
 
 async function repeat<Row>(
   statement: string,
   { patient = false, withinSeconds = ANSWER_SECONDS }: RunOptions,
-  timeLeft: () => number,
+  { timeLeft, clock, random }: Time,
   attempt: () => Promise<readonly Row[]>,
 ): Promise<Answered<Row>> {
-  const until = performance.now() + Math.min(withinSeconds * 1000, timeLeft() - 2 * RESERVE_MS);
+  const until = clock.now() + Math.min(withinSeconds * 1000, timeLeft() - 2 * RESERVE_MS);
   let unanswered = false;
   for (let n = 0; ; n++) {
     try {
@@ -135,12 +153,12 @@ async function repeat<Row>(
         classified.failure === "failed" ||
         classified.failure === "refused" ||
         (classified.failure === "lockTimeout" && !patient);
-      const ms = pause(classified, n);
-      if (hopeless || performance.now() + ms > until)
+      const ms = pause(classified, n, random);
+      if (hopeless || clock.now() + ms > until)
         throw unanswered && !hopeless
           ? new MillraceError("DATABASE_UNANSWERED", { statement }, { cause })
           : failureOf(statement, classified, cause, unanswered);
-      await new Promise((resolve) => setTimeout(resolve, ms));
+      await clock.wait(ms);
     }
   }
 }

@@ -127,13 +127,7 @@ async function syncPipeline(
   const known = rows[0];
   await createFetchIndex(database, clock, p, () => lock.extend());
   if (known?.hash !== hash) {
-    const before = known === undefined ? sql`false` : sql.raw(`(${known.ready})`);
-    const made = await backfill(database, {
-      table: p.table,
-      set: sql`due_at = now()`,
-      where: sql`${readyAny(p, "t")} and not coalesce(${before}, false) and (t.due_at is null or t.due_at > now())`,
-      progress: () => lock.extend(),
-    });
+    const made = await makeNewlyReadyDue(database, lock, p, known?.ready);
     await database.run(
       statement(
         "define",
@@ -154,6 +148,34 @@ async function syncPipeline(
     p,
     [hash, previous].filter((h) => h != null).map((h) => fetchIndexName(p, h)),
   );
+}
+
+/** UNDEFINED_COLUMN: https://www.postgresql.org/docs/17/errcodes-appendix.html */
+const UNDEFINED_COLUMN = "42703";
+
+/**
+ * Rows that only the new definition makes ready are due at once. Where the old one cannot be asked any more, because the
+ * migrations have taken a column away that it looked at, all ready rows are: a pass too many does no harm.
+ */
+async function makeNewlyReadyDue(
+  database: SchemaDatabase,
+  lock: MigrationLock,
+  p: Pipeline,
+  before: string | undefined,
+): Promise<number> {
+  const was = before === undefined ? sql`false` : sql.raw(`(${before})`);
+  try {
+    return await backfill(database, {
+      table: p.table,
+      set: sql`due_at = now()`,
+      where: sql`${readyAny(p, "t")} and not coalesce(${was}, false) and (t.due_at is null or t.due_at > now())`,
+      progress: () => lock.extend(),
+    });
+  } catch (error) {
+    const gone = error instanceof MillraceError && error.details["sqlState"] === UNDEFINED_COLUMN;
+    if (before === undefined || !gone) throw error;
+    return makeNewlyReadyDue(database, lock, p, undefined);
+  }
 }
 
 /** The readiness for a table aliased `t`, kept so that the next definition can be compared with it. */

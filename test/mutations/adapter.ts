@@ -190,7 +190,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     file: api,
-    remove: "hopeless || performance.now() + ms > until",
+    remove: "hopeless || clock.now() + ms > until",
     by: "hopeless",
     tests: runner,
     guard: "repetitions end with the time left",

@@ -166,6 +166,18 @@ describe("a changed ready", () => {
     ]);
   });
 
+  test("that looks no more at a column that is gone: every ready row is made due", async () => {
+    const byNote = things.state({
+      ready: (eb) => eb("note", "is", null),
+      process: ({ apply }) => apply({}),
+    });
+    await m.run(registry([things.pipeline("things", { byNote })]));
+    await m.rows(`insert into things (name, due_at) values ('a', ${later})`);
+    await m.rows("alter table things drop column note cascade");
+    await m.run(v1);
+    expect(await due()).toEqual([["a", true]]);
+  });
+
   test("a run that was killed before the switch makes them due again", async () => {
     await m.run(v1);
     await m.rows(`insert into things (name, status, due_at) values ('new', 'active', ${later})`);
