@@ -1,6 +1,6 @@
-import { Duration, RemovalPolicy } from "aws-cdk-lib";
+import { Duration, Names, RemovalPolicy } from "aws-cdk-lib";
+import * as iam from "aws-cdk-lib/aws-iam";
 import type * as lambda from "aws-cdk-lib/aws-lambda";
-import { SqsEventSource } from "aws-cdk-lib/aws-lambda-event-sources";
 import * as sqs from "aws-cdk-lib/aws-sqs";
 import type { Construct } from "constructs";
 import { type Consumer, checkConsumer, visibilityFor } from "./checks.ts";
@@ -66,14 +66,24 @@ export function defineQueue(scope: Construct, id: string, consumer: Consumer): Q
   return { queue, deadLetters };
 }
 
-/** Lets the function empty the queue. It answers which messages failed; the others are deleted. */
+/**
+ * Lets the function empty the queue. It answers which messages failed; the others are deleted. Lambda polls as the
+ * function's role, with three rights; CDK's own event source would add two that nobody uses.
+ * https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
+ */
 export function consume(handler: lambda.Function, queue: sqs.Queue, consumer: Consumer): void {
-  handler.addEventSource(
-    new SqsEventSource(queue, {
-      batchSize: consumer.batchSize,
-      maxBatchingWindow: Duration.seconds(consumer.window),
-      maxConcurrency: consumer.maxConcurrency,
-      reportBatchItemFailures: true,
-    }),
-  );
+  const grant = iam.Grant.addToPrincipal({
+    grantee: handler,
+    actions: ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"],
+    resourceArns: [queue.queueArn],
+  });
+  const mapping = handler.addEventSourceMapping(`SqsEventSource:${Names.nodeUniqueId(queue.node)}`, {
+    eventSourceArn: queue.queueArn,
+    batchSize: consumer.batchSize,
+    maxBatchingWindow: Duration.seconds(consumer.window),
+    maxConcurrency: consumer.maxConcurrency,
+    reportBatchItemFailures: true,
+  });
+  // AWS refuses a mapping whose function may not read the queue yet
+  grant.applyBefore(mapping);
 }

@@ -3,17 +3,13 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { type AwsAnswer, awsError, awsJson } from "./aws-answer.ts";
 import { readBody } from "./http.ts";
-import { deniedMessage } from "./iam.ts";
-import { functionName, invokedFunction } from "./lambda/invoke-api.ts";
+import type { Need } from "./iam/policies.ts";
+import type { RoleCaller } from "./iam/principals.ts";
+import { deniedAnswer, type Refusal } from "./iam/refusals.ts";
+import { invokedFunction, invokedQualifier } from "./lambda/invoke-api.ts";
 import { ACCOUNT_ID, REGION } from "./resource-types.ts";
 import { readQuery, writeQuery } from "./sqs/query-protocol.ts";
-import type { JsonObject } from "./template.ts";
-
-/** Who signed a call: a function's role. Anybody else is the developer, who may do everything. */
-export interface Caller {
-  readonly role: string;
-  readonly session: string;
-}
+import type { Json, JsonObject } from "./template.ts";
 
 /** What stands behind the endpoint. */
 export interface AwsServices {
@@ -21,8 +17,12 @@ export interface AwsServices {
   sqs(operation: string, body: JsonObject, signal: AbortSignal): Promise<AwsAnswer>;
   secrets(operation: string, body: JsonObject): AwsAnswer;
   invoke(functionName: string, invocationType: string | undefined, body: string): Promise<AwsAnswer>;
-  caller(accessKeyId: string): Caller | undefined;
-  allows(role: string, action: string, resource: string): boolean;
+  /** Who signed a call: a function. Anybody else is the developer, who may do everything. */
+  caller(accessKeyId: string): RoleCaller | undefined;
+  /** Judges a call of a function; answers the refusal when it is refused. */
+  check(caller: RoleCaller, need: Need): Refusal | undefined;
+  /** The whole ARN of a secret, by its name or ARN. */
+  secretArn(id: string): string | undefined;
 }
 
 interface Call {
@@ -36,7 +36,7 @@ interface Call {
 
 interface Service {
   /** What the caller's role has to allow. */
-  needs(call: Call): readonly { readonly action: string; readonly resource: string }[];
+  needs(call: Call, services: AwsServices): readonly Need[];
   answer(services: AwsServices, call: Call): Promise<AwsAnswer | "lost">;
 }
 
@@ -51,6 +51,8 @@ function json(body: string): JsonObject {
   }
 }
 
+const secretOf = (services: AwsServices, id: Json | undefined) => services.secretArn(String(id)) ?? String(id);
+
 const DATA_API_OPERATIONS: Readonly<Record<string, string>> = {
   "/Execute": "ExecuteStatement",
   "/BatchExecute": "BatchExecuteStatement",
@@ -61,11 +63,12 @@ const DATA_API_OPERATIONS: Readonly<Record<string, string>> = {
 
 const SERVICES: Readonly<Record<string, Service>> = {
   "rds-data": {
-    needs({ path, body }) {
+    needs({ path, body }, services) {
       const { resourceArn, secretArn } = json(body);
       return [
         { action: `rds-data:${DATA_API_OPERATIONS[path] ?? path}`, resource: String(resourceArn) },
-        { action: "secretsmanager:GetSecretValue", resource: String(secretArn) },
+        // the Data API reads it as its caller
+        { action: "secretsmanager:GetSecretValue", resource: secretOf(services, secretArn) },
       ];
     },
     answer: (services, { path, body }) => services.dataApi(path, body),
@@ -81,13 +84,17 @@ const SERVICES: Readonly<Record<string, Service>> = {
     answer: (services, { target, body, signal }) => services.sqs(target, json(body), signal),
   },
   secretsmanager: {
-    needs: ({ target, body }) => [{ action: `secretsmanager:${target}`, resource: String(json(body)["SecretId"]) }],
+    needs: ({ target, body }, services) => [
+      { action: `secretsmanager:${target}`, resource: secretOf(services, json(body)["SecretId"]) },
+    ],
     answer: async (services, { target, body }) => services.secrets(target, json(body)),
   },
   lambda: {
-    needs({ path }) {
+    needs({ path, incoming }) {
       const name = invokedFunction(path) ?? "*";
-      return [{ action: "lambda:InvokeFunction", resource: arn("lambda", `function:${functionName(name)}`) }];
+      const qualifier = invokedQualifier(incoming.url ?? "");
+      const resource = arn("lambda", `function:${name}${qualifier === undefined ? "" : `:${qualifier}`}`);
+      return [{ action: "lambda:InvokeFunction", resource }];
     },
     async answer(services, { path, body, incoming }) {
       const name = invokedFunction(path);
@@ -153,16 +160,17 @@ async function route(
   const path = (incoming.url ?? "/").split("?")[0]!;
   const query = name === "sqs" && target === "" ? readQuery(body) : undefined;
   const call: Call = { path, body: query?.body ?? body, incoming, signal, target: query?.operation ?? target };
-  const answer = refusal(services, accessKeyId, service, call) ?? (await service.answer(services, call));
+  const refusal = refusalOf(services, accessKeyId, service, call);
+  const answer = refusal ? deniedAnswer(name, refusal) : await service.answer(services, call);
   return query === undefined || answer === "lost" ? answer : writeQuery(query.operation, answer);
 }
 
-function refusal(services: AwsServices, accessKeyId: string, service: Service, call: Call): AwsAnswer | undefined {
+function refusalOf(services: AwsServices, accessKeyId: string, service: Service, call: Call): Refusal | undefined {
   const caller = services.caller(accessKeyId);
   if (!caller) return undefined;
-  for (const { action, resource } of service.needs(call)) {
-    if (services.allows(caller.role, action, resource)) continue;
-    return awsError(403, "AccessDeniedException", deniedMessage(caller.role, caller.session, action, resource));
+  for (const need of service.needs(call, services)) {
+    const refusal = services.check(caller, need);
+    if (refusal) return refusal;
   }
   return undefined;
 }

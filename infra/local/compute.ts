@@ -1,13 +1,14 @@
 /* The functions of a stack, as the other parts see them. */
 
 import { join } from "node:path";
-import type { Caller } from "./aws-endpoint.ts";
 import { LocalError } from "./errors.ts";
-import type { Roles } from "./iam.ts";
+import type { Access } from "./iam/access.ts";
+import { logNeeds } from "./iam/checks.ts";
+import type { RoleCaller } from "./iam/principals.ts";
 import { ASYNC_DEFAULTS, AsyncInvokes, type AsyncSettings } from "./lambda/async-invokes.ts";
 import { openFunctionLog } from "./lambda/function-log.ts";
 import { LambdaFunction } from "./lambda/lambda-function.ts";
-import type { EventSourcePlan, SchedulePlan } from "./plan.ts";
+import type { EventSourcePlan } from "./plan.ts";
 import type { FunctionPlan } from "./plan-functions.ts";
 import type { StateFolder } from "./state.ts";
 
@@ -16,7 +17,8 @@ export interface Compute {
   readonly asyncInvokes: AsyncInvokes;
   /** A function by name. Throws NOT_FOUND. */
   find(name: string): LambdaFunction;
-  caller(accessKeyId: string): Caller | undefined;
+  /** The function that these credentials belong to. */
+  caller(accessKeyId: string): RoleCaller | undefined;
   /** Kills one sandbox, whichever function it belongs to. */
   killSandbox(sandboxId: string): void;
   close(): Promise<void>;
@@ -26,21 +28,25 @@ export interface ComputeOptions {
   readonly plans: readonly FunctionPlan[];
   readonly asyncSettings: ReadonlyMap<string, AsyncSettings>;
   readonly state: StateFolder;
+  readonly access: Access;
   /** Base URL of the local cloud; each sandbox gets an address of its own below it. */
   readonly cloudUrl: string;
 }
 
 /** Makes the functions; none has a process yet. */
-export function createCompute({ plans, asyncSettings, state, cloudUrl }: ComputeOptions): Compute {
+export function createCompute({ plans, asyncSettings, state, access, cloudUrl }: ComputeOptions): Compute {
   const functions = new Map<string, LambdaFunction>();
-  const callers = new Map<string, Caller>();
-  for (const { spec, identity } of plans) {
+  const callers = new Map<string, RoleCaller>();
+  for (const plan of plans) {
+    const { spec, identity } = plan;
     callers.set(identity.accessKeyId, identity);
     const log = openFunctionLog(join(state.dir, "logs", `${spec.name}.log`));
-    const environment = (sandboxId: string) => ({
-      AWS_LAMBDA_LOG_STREAM_NAME: `local/[$LATEST]${sandboxId}`,
-      MILLRACE_CLOUD_URL: `${cloudUrl}/as/${sandboxId}`,
-    });
+    const environment = (sandboxId: string) => {
+      const stream = `local/[$LATEST]${sandboxId}`;
+      // its log is written for it, as its role
+      for (const need of logNeeds(plan, stream)) access.must(identity, need);
+      return { AWS_LAMBDA_LOG_STREAM_NAME: stream, MILLRACE_CLOUD_URL: `${cloudUrl}/as/${sandboxId}` };
+    };
     const started = (pid: number) => state.processes.add(pid, `sandbox ${spec.name}`);
     functions.set(spec.name, new LambdaFunction({ spec, log, environment, started }));
   }
@@ -64,31 +70,13 @@ export function createCompute({ plans, asyncSettings, state, cloudUrl }: Compute
   };
 }
 
-const POLLING = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"] as const;
-
-/** Refuses what AWS would refuse when it makes mappings and schedules: roles that do not allow them. */
-export function checkInvokers(
-  roles: Roles,
-  plans: readonly FunctionPlan[],
-  sources: readonly EventSourcePlan[],
-  schedules: readonly SchedulePlan[],
-): void {
-  const plan = (name: string) => plans.find(({ spec }) => spec.name === name);
-  const need = (role: string, action: string, resource: string, what: string) => {
-    if (!roles.allows(role, action, resource))
-      throw new LocalError("ROLE_LACKS_PERMISSION", { role, action, resource, what });
-  };
+/** Refuses a mapping whose queue shows a message again while its function may still work on it, as AWS does. */
+export function checkVisibility(plans: readonly FunctionPlan[], sources: readonly EventSourcePlan[]): void {
   for (const source of sources) {
-    const fn = plan(source.functionName);
-    for (const action of POLLING)
-      need(fn?.identity.role ?? "nobody", action, source.queueArn, "the event source mapping");
+    const fn = plans.find(({ spec }) => spec.name === source.functionName);
     if (!fn || fn.spec.timeoutSeconds <= source.visibilitySeconds) continue;
     const why = `AWS refuses less than the function's timeout of ${fn.spec.timeoutSeconds} s`;
     const value = `${source.visibilitySeconds} s`;
     throw new LocalError("PROPERTY_UNSUPPORTED", { id: source.queue, property: "VisibilityTimeout", value, why });
-  }
-  for (const { role, functionName, id } of schedules) {
-    const arn = plan(functionName)?.spec.arn ?? functionName;
-    if (role !== undefined) need(role, "lambda:InvokeFunction", arn, `schedule ${id}`);
   }
 }

@@ -4,6 +4,8 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { FaultSpec, Faults } from "./data-api/index.ts";
 import { LocalError } from "./errors.ts";
 import { type Listening, listen, readBody } from "./http.ts";
+import type { Access } from "./iam/access.ts";
+import { describeAccess } from "./iam/describe-access.ts";
 import type { LambdaFunction } from "./lambda/lambda-function.ts";
 import { parseQueueFault, type QueueFaults } from "./sqs/faults.ts";
 
@@ -13,6 +15,9 @@ export interface Controlled {
   readonly queues: readonly string[];
   readonly queueFaults: QueueFaults;
   readonly dataApi: { readonly faults: Faults; stats(): unknown };
+  readonly access: Access;
+  /** The six characters behind the names of secrets, which differ from stack to stack. */
+  readonly secretSuffix: string;
   /** Where the local cloud answers; `/cloud/...` is passed on to it. */
   readonly cloudUrl: string;
 }
@@ -45,6 +50,7 @@ const ROUTES: readonly (readonly [string, RegExp, Route])[] = [
   ["GET", /^\/data-api\/faults$/, (c) => ok(c.dataApi.faults.list())],
   ["DELETE", /^\/data-api\/faults$/, clearDataApiFaults],
   ["GET", /^\/data-api\/stats$/, (c) => ok(c.dataApi.stats())],
+  ["GET", /^\/access$/, (c) => ok(describeAccess(c.access, c.secretSuffix))],
   ["POST", /^\/cloud\/(?<name>faults)$/, cloud],
   ["GET", /^\/cloud\/(?<name>faults|log)$/, cloud],
   ["DELETE", /^\/cloud\/(?<name>faults)$/, cloud],

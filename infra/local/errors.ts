@@ -25,7 +25,11 @@ export const LOCAL_ERRORS = {
   TEMPLATE_UNRESOLVED: "{path}: {what}. Teach infra/local/template.ts, or write it differently in infra/aws.",
   PROPERTY_UNSUPPORTED: "{id} has {property} = {value}, which the local stack cannot run: {why}.",
   NOT_IN_TEMPLATE: "The template has no {what}; the local stack needs one.",
-  ROLE_LACKS_PERMISSION: "{role} may not {action} on {resource}; AWS would refuse {what}. Grant it in infra/aws.",
+  ROLE_LACKS_PERMISSION:
+    "{role} may not {action} on {resource}; AWS would refuse {what}. Grant it in infra/aws: {statement}",
+  POLICY_UNSUPPORTED:
+    "{id} has {what}, which the local stack does not evaluate. Teach infra/local/iam, or write it differently in infra/aws.",
+  ACCESS_DENIED: "{who} was refused {action} on {resource}: {why}. {advice} (infra/aws).",
   TRIGGER_FAILED: "Trigger {id}: its function {functionName} failed: {error}. Its log is {logFile}.",
   STATE_FOLDER: "The state folder {dir} cannot be made: {problem}. Give another with --state-dir.",
   NOT_FOUND: "There is no {what} named {name}; there are: {known}.",

@@ -2,9 +2,9 @@
 
 import { setTimeout as wait } from "node:timers/promises";
 import { failedMessages } from "./batch-answer.ts";
+import type { PolledQueue } from "./iam/queue-as-role.ts";
 import type { InvokeResult, LambdaFunction } from "./lambda/lambda-function.ts";
 import { REGION } from "./resource-types.ts";
-import type { SqsFront } from "./sqs/front.ts";
 import type { ReceivedMessage } from "./sqs/receive.ts";
 
 /** A mapping, its values resolved. */
@@ -34,7 +34,7 @@ export interface EventSource {
 }
 
 /** Starts the pollers of one mapping. They rest while the function is stopped. */
-export function startEventSource(spec: EventSourceSpec, fn: LambdaFunction, sqs: SqsFront): EventSource {
+export function startEventSource(spec: EventSourceSpec, fn: LambdaFunction, sqs: PolledQueue): EventSource {
   const closing = new AbortController();
   let polling = new AbortController();
   fn.onState((state) => {
@@ -59,7 +59,7 @@ export function startEventSource(spec: EventSourceSpec, fn: LambdaFunction, sqs:
 }
 
 /** A batch: full, or what came until the window closed, or as much as a payload takes. */
-async function collect(spec: EventSourceSpec, sqs: SqsFront, signal: AbortSignal): Promise<ReceivedMessage[]> {
+async function collect(spec: EventSourceSpec, sqs: PolledQueue, signal: AbortSignal): Promise<ReceivedMessage[]> {
   const room = (taken: number) => Math.min(MOST_A_RECEIVE, spec.batchSize - taken);
   const batch = await sqs.receive(spec.queue, { max: room(0), waitSeconds: LONG_POLL_SECONDS }, signal);
   const closes = Date.now() + spec.windowSeconds * 1000;
@@ -75,7 +75,7 @@ async function collect(spec: EventSourceSpec, sqs: SqsFront, signal: AbortSignal
 async function runBatch(
   spec: EventSourceSpec,
   fn: LambdaFunction,
-  sqs: SqsFront,
+  sqs: PolledQueue,
   batch: readonly ReceivedMessage[],
   closing: AbortSignal,
 ): Promise<void> {

@@ -5,6 +5,9 @@ import { awsListener } from "./aws-endpoint.ts";
 import { makeSecrets } from "./database.ts";
 import { DeployedTemplate } from "./deployed-template.ts";
 import { listen } from "./http.ts";
+import { Access } from "./iam/access.ts";
+import { namesOf } from "./iam/read-policies.ts";
+import { refusalError } from "./iam/refusals.ts";
 import { LateServices } from "./late-services.ts";
 import { planStack, type StackPlan } from "./plan.ts";
 import { type Postgres, startPostgres } from "./postgres.ts";
@@ -18,6 +21,8 @@ export interface Foundation {
   readonly postgres: Postgres;
   readonly secrets: SecretStore;
   readonly plan: StackPlan;
+  /** Judges every call of the functions, and what is done as their roles. */
+  readonly access: Access;
   /** Addresses of the function URLs by logical id, filled in when they are served. */
   readonly functionUrls: Map<string, string>;
 }
@@ -49,7 +54,11 @@ export async function layFoundation(
   if (options.verbose) for (const line of template.describeLeftOut()) progress.note(line);
   makeSecrets(template, secrets);
   const plan = planStack(template, { assembly, secrets, awsEndpoint: endpoint.url, databasePort: postgres.port });
-  return { awsEndpoint: endpoint.url, services, postgres, secrets, plan, functionUrls };
+  const access = new Access(plan.policies, namesOf(template), (refusal) => {
+    const { code, message } = refusalError(refusal);
+    progress.note(`${code}: ${message}`);
+  });
+  return { awsEndpoint: endpoint.url, services, postgres, secrets, plan, access, functionUrls };
 }
 
 function deployedTemplate(

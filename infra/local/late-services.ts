@@ -3,7 +3,7 @@
 import type { AwsServices } from "./aws-endpoint.ts";
 import type { Compute } from "./compute.ts";
 import type { DataApi } from "./data-api/index.ts";
-import type { Roles } from "./iam.ts";
+import type { Access } from "./iam/access.ts";
 import { handleInvoke } from "./lambda/invoke-api.ts";
 import type { SecretStore } from "./secrets.ts";
 import type { SqsFront } from "./sqs/front.ts";
@@ -13,7 +13,7 @@ export interface Opened {
   readonly sqs: SqsFront;
   readonly secrets: SecretStore;
   readonly compute: Compute;
-  readonly roles: Roles;
+  readonly access: Access;
 }
 
 /** Answers with an error until `open`. */
@@ -37,5 +37,6 @@ export class LateServices implements AwsServices {
     return handleInvoke(functions.get(name), asyncInvokes, type, body);
   };
   caller: AwsServices["caller"] = (accessKeyId) => this.#opened?.compute.caller(accessKeyId);
-  allows: AwsServices["allows"] = (role, action, resource) => this.#behind.roles.allows(role, action, resource);
+  check: AwsServices["check"] = (caller, need) => this.#behind.access.check(caller, need);
+  secretArn: AwsServices["secretArn"] = (id) => this.#behind.secrets.arn(id);
 }

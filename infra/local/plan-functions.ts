@@ -2,15 +2,15 @@
 
 import { randomBytes } from "node:crypto";
 import type { Assembly } from "./assembly.ts";
-import type { Caller } from "./aws-endpoint.ts";
 import type { DeployedTemplate } from "./deployed-template.ts";
 import { LocalError } from "./errors.ts";
+import type { RoleCaller } from "./iam/principals.ts";
 import type { FunctionSpec } from "./lambda/function-spec.ts";
 import { REGION } from "./resource-types.ts";
 import type { JsonObject } from "./template.ts";
 
 /** Who a function is to the other services. */
-export interface Identity extends Caller {
+export interface Identity extends RoleCaller {
   readonly accessKeyId: string;
 }
 
@@ -19,6 +19,10 @@ export interface FunctionPlan {
   readonly identity: Identity;
   /** It belongs to the app, not to a custom resource of CDK's. */
   readonly isNamed: boolean;
+  /** Name of the log group that its log goes to. */
+  readonly logGroup: string;
+  /** The template has that group; else Lambda makes one. */
+  readonly ownsLogGroup: boolean;
 }
 
 /** All functions, those of CDK's own custom resources included (they are never invoked here). */
@@ -39,17 +43,22 @@ export function planFunctions(
     }
     const code = (properties["Code"] ?? {}) as JsonObject;
     const role = String(properties["Role"]).split("/").at(-1)!;
-    const identity = { accessKeyId: `ASIA${randomBytes(8).toString("hex").toUpperCase()}`, role, session: name };
+    const arn = template.valueOf(id, "Arn");
+    const accessKeyId = `ASIA${randomBytes(8).toString("hex").toUpperCase()}`;
+    const identity = { accessKeyId, role, session: name, functionArn: arn };
     const memoryMb = Number(properties["MemorySize"] ?? 128);
     const own = ((properties["Environment"] as JsonObject | undefined)?.["Variables"] ?? {}) as JsonObject;
     const reserved = properties["ReservedConcurrentExecutions"];
-    const logGroup = (properties["LoggingConfig"] as JsonObject | undefined)?.["LogGroup"];
+    const ownGroup = (properties["LoggingConfig"] as JsonObject | undefined)?.["LogGroup"];
+    const logGroup = String(ownGroup ?? `/aws/lambda/${name}`);
     return {
       identity,
       isNamed: name !== id,
+      logGroup,
+      ownsLogGroup: ownGroup !== undefined,
       spec: {
         name,
-        arn: template.valueOf(id, "Arn"),
+        arn,
         taskRoot: assembly.assetFolder(String(code["S3Key"])),
         timeoutSeconds: Number(properties["Timeout"] ?? 3),
         memoryMb,
@@ -64,7 +73,7 @@ export function planFunctions(
           AWS_LAMBDA_FUNCTION_NAME: name,
           AWS_LAMBDA_FUNCTION_VERSION: "$LATEST",
           AWS_LAMBDA_FUNCTION_MEMORY_SIZE: String(memoryMb),
-          AWS_LAMBDA_LOG_GROUP_NAME: String(logGroup ?? `/aws/lambda/${name}`),
+          AWS_LAMBDA_LOG_GROUP_NAME: logGroup,
           LAMBDA_TASK_ROOT: assembly.assetFolder(String(code["S3Key"])),
           _HANDLER: String(properties["Handler"]),
           TZ: ":UTC",

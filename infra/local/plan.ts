@@ -1,12 +1,14 @@
 /* What the local services are to bring up, read from the template. */
 
 import type { Assembly } from "./assembly.ts";
-import { checkInvokers } from "./compute.ts";
+import { checkVisibility } from "./compute.ts";
 import { type ClusterPlan, planCluster } from "./database.ts";
 import type { DeployedTemplate, Resource } from "./deployed-template.ts";
 import { LocalError } from "./errors.ts";
 import { DEFAULT_CONCURRENCY, type EventSourceSpec } from "./event-sources.ts";
-import { Roles } from "./iam.ts";
+import { checkRoles } from "./iam/checks.ts";
+import type { Need, Policies } from "./iam/policies.ts";
+import { readPolicies } from "./iam/read-policies.ts";
 import { ASYNC_DEFAULTS, type AsyncSettings } from "./lambda/async-invokes.ts";
 import { functionName } from "./lambda/invoke-api.ts";
 import { type FunctionPlan, planFunctions } from "./plan-functions.ts";
@@ -70,18 +72,6 @@ function planQueues(template: DeployedTemplate): readonly QueuePlan[] {
     };
   });
   return plans.sort((a, b) => Number(a.deadUrl !== undefined) - Number(b.deadUrl !== undefined));
-}
-
-/** The roles and what their policies say. */
-function planRoles(template: DeployedTemplate): Roles {
-  const roles = new Roles();
-  for (const { id, name, properties } of template.ofType("AWS::IAM::Role")) {
-    for (const policy of list(properties["Policies"])) roles.add(name, id, object(object(policy)["PolicyDocument"]));
-  }
-  for (const { id, properties } of template.ofType("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy")) {
-    for (const role of list(properties["Roles"])) roles.add(String(role), id, object(properties["PolicyDocument"]));
-  }
-  return roles;
 }
 
 export interface EventSourcePlan extends EventSourceSpec {
@@ -158,24 +148,41 @@ function targetFunction(id: string, arn: string): string {
   });
 }
 
-export interface NamedTarget {
+export interface TriggerPlan {
   readonly id: string;
   readonly functionName: string;
+  /** Name of CDK's own function, as whose role the function is invoked. */
+  readonly provider: string;
+  readonly need: Need;
 }
 
 /** Functions to be invoked while the stack is made. */
-function planTriggers(template: DeployedTemplate): readonly NamedTarget[] {
-  return template
-    .ofType("Custom::Trigger")
-    .map(({ id, properties }) => ({ id, functionName: functionName(String(properties["HandlerArn"])) }));
+function planTriggers(template: DeployedTemplate): readonly TriggerPlan[] {
+  return template.ofType("Custom::Trigger").map(({ id, properties }) => {
+    const handler = String(properties["HandlerArn"]);
+    return {
+      id,
+      functionName: functionName(handler),
+      provider: functionName(String(properties["ServiceToken"])),
+      need: { action: "lambda:InvokeFunction", resource: handler },
+    };
+  });
+}
+
+export interface FunctionUrlPlan {
+  readonly id: string;
+  readonly functionName: string;
+  /** It asks for no signature. */
+  readonly isOpen: boolean;
 }
 
 /** Function URLs. Their own address is not known yet when they are read. */
-function planFunctionUrls(template: DeployedTemplate): readonly NamedTarget[] {
+function planFunctionUrls(template: DeployedTemplate): readonly FunctionUrlPlan[] {
   return template.ofType("AWS::Lambda::Url").map((url) => {
     refuse(url, { Cors: "there is no browser to protect" });
     if (url.properties["InvokeMode"] === "RESPONSE_STREAM") refuse(url, { InvokeMode: "answers are not streamed" });
-    return { id: url.id, functionName: functionName(String(url.properties["TargetFunctionArn"])) };
+    const { TargetFunctionArn, AuthType } = url.properties;
+    return { id: url.id, functionName: functionName(String(TargetFunctionArn)), isOpen: AuthType === "NONE" };
   });
 }
 
@@ -196,11 +203,11 @@ export interface StackPlan {
   readonly cluster: ClusterPlan;
   readonly queues: readonly QueuePlan[];
   readonly functions: readonly FunctionPlan[];
-  readonly roles: Roles;
+  readonly policies: Policies;
   readonly sources: readonly EventSourcePlan[];
   readonly schedules: readonly SchedulePlan[];
-  readonly triggers: readonly NamedTarget[];
-  readonly functionUrls: readonly NamedTarget[];
+  readonly triggers: readonly TriggerPlan[];
+  readonly functionUrls: readonly FunctionUrlPlan[];
   readonly asyncSettings: ReadonlyMap<string, AsyncSettings>;
 }
 
@@ -214,13 +221,14 @@ export function planStack(
     cluster: planCluster(template, at.secrets, at.databasePort),
     queues,
     functions: planFunctions(template, at.assembly, at.awsEndpoint),
-    roles: planRoles(template),
+    policies: readPolicies(template),
     sources: planEventSources(template, queues),
     schedules: planSchedules(template),
     triggers: planTriggers(template),
     functionUrls: planFunctionUrls(template),
     asyncSettings: planAsyncSettings(template),
   };
-  checkInvokers(plan.roles, plan.functions, plan.sources, plan.schedules);
+  checkVisibility(plan.functions, plan.sources);
+  checkRoles(plan.policies, plan);
   return plan;
 }

@@ -6,6 +6,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import pg from "pg";
 import { LocalError } from "./errors.ts";
 import type { Progress } from "./progress.ts";
+import type { Stack } from "./stack.ts";
 import type { Local } from "./state.ts";
 
 const PATIENCE_SECONDS = 60;
@@ -27,8 +28,25 @@ interface Phases {
   readonly state: string | null;
 }
 
-/** Creates a volume and waits until it is active; each phase is told. Throws API_FAILED or VOLUME_NOT_ACTIVE. */
-export async function prove(local: Local, stateDir: string, progress: Progress): Promise<void> {
+/**
+ * Creates a volume and waits until it is active; each phase is told. A call that a role did not allow ends it at once,
+ * with `refused`'s error. Throws ACCESS_DENIED, API_FAILED or VOLUME_NOT_ACTIVE.
+ */
+export async function prove({ local, refused }: Stack, stateDir: string, progress: Progress): Promise<void> {
+  try {
+    await makeVolume(local, stateDir, progress, refused);
+  } catch (error) {
+    // a permission that is missing says more than what came of it
+    throw refused() ?? error;
+  }
+}
+
+async function makeVolume(
+  local: Local,
+  stateDir: string,
+  progress: Progress,
+  refused: Stack["refused"],
+): Promise<void> {
   const logs = join(stateDir, "logs");
   const client = new pg.Client({ connectionString: local.databaseUrl });
   await client.connect();
@@ -40,6 +58,8 @@ export async function prove(local: Local, stateDir: string, progress: Progress):
     const told = new Set<string>();
     const deadline = Date.now() + PATIENCE_SECONDS * 1000;
     for (;;) {
+      const refusal = refused();
+      if (refusal) throw refusal;
       const { status } = await call<Volume>(local, logs, "GET", `/volumes/${volume.id}`);
       const phases = await readPhases(client, volume.id, stateDir);
       tell(phases, told, progress);

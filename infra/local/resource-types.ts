@@ -28,7 +28,6 @@ export const WITHOUT_MEANING: Readonly<Record<string, string>> = {
   "AWS::EC2::VPCGatewayAttachment": "loopback only",
   "AWS::KMS::Alias": "nothing is encrypted here",
   "AWS::KMS::Key": "nothing is encrypted here",
-  "AWS::Logs::LogGroup": "logs are files in the state folder",
   "AWS::Logs::MetricFilter": "there are no CloudWatch metrics here",
   "AWS::Logs::QueryDefinition": "logs are files in the state folder",
   "AWS::RDS::DBClusterParameterGroup": "the local server has its own settings",
@@ -38,8 +37,6 @@ export const WITHOUT_MEANING: Readonly<Record<string, string>> = {
   "AWS::SNS::Subscription": "nobody is notified from here",
   "AWS::SNS::Topic": "nobody is notified from here",
   "AWS::SNS::TopicPolicy": "nobody is notified from here",
-  "AWS::SQS::QueuePolicy": "it asks for TLS; here everything is plain HTTP on loopback",
-  "AWS::Lambda::Permission": "the local services invoke functions directly",
   "AWS::Scheduler::ScheduleGroup": "a schedule needs no group here",
   "Custom::LogRetention": "logs are files in the state folder",
   "Custom::VpcRestrictDefaultSG": "loopback only",
@@ -80,6 +77,7 @@ export const RUNNING: Readonly<Record<string, Running>> = {
     ref: queueUrl,
     attributes: { Arn: (id, names) => arn("sqs", names.name(id)), QueueName: named, QueueUrl: queueUrl },
   },
+  "AWS::SQS::QueuePolicy": { ref: named, attributes: { Id: named } },
   "AWS::Lambda::Function": { ref: named, attributes: { Arn: functionArn } },
   "AWS::Lambda::Version": {
     ref: (id, names) => `${targetArn(id, names)}:1`,
@@ -87,12 +85,18 @@ export const RUNNING: Readonly<Record<string, Running>> = {
   },
   "AWS::Lambda::EventSourceMapping": { ref: named, attributes: { Id: named } },
   "AWS::Lambda::EventInvokeConfig": { ref: named, attributes: {} },
+  "AWS::Lambda::Permission": { ref: named, attributes: { Id: named } },
   "AWS::Lambda::Url": {
     ref: (id, names) => names.property(id, "TargetFunctionArn"),
     attributes: {
       FunctionArn: (id, names) => names.property(id, "TargetFunctionArn"),
       FunctionUrl: (id, names) => names.functionUrl(id),
     },
+  },
+  // the log itself is a file in the state folder
+  "AWS::Logs::LogGroup": {
+    ref: named,
+    attributes: { Arn: (id, names) => arn("logs", `log-group:${names.name(id)}:*`) },
   },
   "AWS::IAM::Role": {
     ref: named,
@@ -156,6 +160,7 @@ const EXPLICIT_NAMES: Readonly<Record<string, string>> = {
   "AWS::SQS::Queue": "QueueName",
   "AWS::Lambda::Function": "FunctionName",
   "AWS::IAM::Role": "RoleName",
+  "AWS::Logs::LogGroup": "LogGroupName",
   "AWS::SecretsManager::Secret": "Name",
   "AWS::RDS::DBCluster": "DBClusterIdentifier",
 };

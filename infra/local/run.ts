@@ -55,7 +55,7 @@ async function main(options: Options): Promise<number> {
   try {
     stack = await startStack({ ...options, stateDir, apiPort, progress, signal: interrupted });
     const logs = join(stateDir, "logs");
-    if (options.proof) await prove(stack.local, stateDir, progress);
+    if (options.proof) await prove(stack, stateDir, progress);
     tellAddresses(stack.local, logs, progress);
     if (!options.once) await aborted(interrupted);
     return 0;

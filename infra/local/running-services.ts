@@ -28,7 +28,7 @@ export async function startServices(
   state: StateFolder,
   cleanUp: AsyncDisposableStack,
 ): Promise<RunningServices> {
-  const { plan, services, secrets } = foundation;
+  const { plan, services, secrets, access } = foundation;
   const dataApi = openDataApi(foundation, (text) => options.progress.note(text));
   cleanUp.defer(() => dataApi.close());
   const sqs = await startSqs({ endpoint: () => foundation.awsEndpoint, logFile: state.path("sqs.jsonl") });
@@ -44,9 +44,9 @@ export async function startServices(
   });
   cleanUp.defer(() => cloud.close());
   const { functions: plans, asyncSettings } = plan;
-  const compute = createCompute({ plans, asyncSettings, state, cloudUrl: cloud.url });
+  const compute = createCompute({ plans, asyncSettings, state, access, cloudUrl: cloud.url });
   cleanUp.defer(() => compute.close());
-  services.open({ dataApi, sqs, secrets, compute, roles: plan.roles });
+  services.open({ dataApi, sqs, secrets, compute, access });
 
   const named = plans.filter(({ isNamed }) => isNamed).map(({ spec }) => compute.find(spec.name));
   const controlled = {
@@ -54,6 +54,8 @@ export async function startServices(
     queues: plan.queues.map(({ name }) => name),
     queueFaults: sqs.faults,
     dataApi,
+    access,
+    secretSuffix: secrets.suffix,
     cloudUrl: cloud.url,
   };
   const control = await serveControl(controlled, 0);

@@ -28,12 +28,23 @@ export function rateSeconds(id: string, expression: string): number {
   return Number(count) * UNIT_SECONDS[unit]!;
 }
 
-/** Starts a schedule. While the function is stopped it does not fire. Answers how to end it. */
-export function startSchedule(spec: ScheduleSpec, fn: LambdaFunction, asyncInvokes: AsyncInvokes): () => void {
+/**
+ * Starts a schedule; `fires` is called before each event. While the function is stopped it does not fire. Answers how to
+ * end it.
+ */
+export function startSchedule(
+  spec: ScheduleSpec,
+  fn: LambdaFunction,
+  asyncInvokes: AsyncInvokes,
+  fires: () => void,
+): () => void {
   let due = Date.now() + FIRST_AFTER_MS;
   let timer: NodeJS.Timeout;
   const fire = () => {
-    if (fn.state !== "stopped") asyncInvokes.send(fn, eventOf(spec, due));
+    if (fn.state !== "stopped") {
+      fires();
+      asyncInvokes.send(fn, eventOf(spec, due));
+    }
     due += spec.everySeconds * 1000;
     timer = setTimeout(fire, Math.max(0, due - Date.now()));
   };

@@ -61,6 +61,11 @@ export class SecretStore {
     return this.#find(id)?.[1].value;
   }
 
+  /** The whole ARN of a secret, by any of the same. */
+  arn(id: string): string | undefined {
+    return this.#find(id)?.[0];
+  }
+
   /** The user and password of a secret; undefined when there is no such secret or it holds none. */
   credentials(id: string): { readonly username: string; readonly password: string } | undefined {
     const value = this.value(id);

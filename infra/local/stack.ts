@@ -3,8 +3,14 @@
 import { rmSync } from "node:fs";
 import { prepareDatabase } from "./database.ts";
 import { describeStack } from "./describe-stack.ts";
+import { LocalError } from "./errors.ts";
 import { startEventSource } from "./event-sources.ts";
 import { type Foundation, layFoundation } from "./foundation.ts";
+import { scheduleCall } from "./iam/checks.ts";
+import { queueAsRole } from "./iam/queue-as-role.ts";
+import { refusalError } from "./iam/refusals.ts";
+import type { StackPlan } from "./plan.ts";
+import type { FunctionPlan } from "./plan-functions.ts";
 import { serverAccount } from "./postgres/account.ts";
 import { placeFor } from "./postgres/data-directory.ts";
 import type { Progress } from "./progress.ts";
@@ -33,6 +39,8 @@ export interface StackOptions {
 
 export interface Stack {
   readonly local: Local;
+  /** The first call that a role did not allow, as ACCESS_DENIED; undefined when there was none. */
+  refused(): LocalError | undefined;
   /** Ends everything; the second call waits for the first. */
   stop(): Promise<void>;
 }
@@ -43,11 +51,12 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const cleanUp = new AsyncDisposableStack();
   cleanUp.defer(() => state.release());
   try {
-    const local = await bringUp(options, state, cleanUp);
+    const { local, refused } = await bringUp(options, state, cleanUp);
     state.publish(local);
     let stopping: Promise<void> | undefined;
     return {
       local,
+      refused,
       stop() {
         state.withdraw();
         stopping ??= cleanUp.disposeAsync();
@@ -60,21 +69,32 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   }
 }
 
-async function bringUp(options: StackOptions, state: StateFolder, cleanUp: AsyncDisposableStack): Promise<Local> {
+async function bringUp(
+  options: StackOptions,
+  state: StateFolder,
+  cleanUp: AsyncDisposableStack,
+): Promise<Pick<Stack, "local" | "refused">> {
   const { progress, signal } = options;
   if (options.reset) await reset(state);
   const foundation = await layFoundation(options, state, cleanUp);
   signal?.throwIfAborted();
-  const { plan, postgres } = foundation;
+  const { plan, postgres, access } = foundation;
   await progress.step("preparing the database", () => prepareDatabase(postgres, plan.cluster));
   const running = await startServices(foundation, options, state, cleanUp);
   void warmUp(foundation, running);
-  for (const { id, functionName } of plan.triggers) {
-    await progress.step(`trigger ${functionName}`, () => runTrigger(id, running.compute.find(functionName)));
+  const refused = () => access.refused && refusalError(access.refused);
+  for (const { id, functionName, provider, need } of plan.triggers) {
+    access.must(find(plan, provider).identity, need);
+    await progress.step(`trigger ${functionName}`, () =>
+      runTrigger(id, running.compute.find(functionName)).catch((cause: unknown) => {
+        // a permission that is missing says more than what came of it
+        throw access.refused ? refusalError(access.refused, { cause }) : cause;
+      }),
+    );
     signal?.throwIfAborted();
   }
   startInvokers(foundation, running, cleanUp);
-  return describeStack(foundation, running);
+  return { local: describeStack(foundation, running), refused };
 }
 
 /** Functions that somebody waits for load one after the other while the database is migrated. */
@@ -83,17 +103,33 @@ async function warmUp({ plan }: Foundation, { compute }: RunningServices): Promi
   for (const name of new Set(names)) await compute.find(name).warm();
 }
 
-function startInvokers({ plan }: Foundation, { compute, sqs }: RunningServices, cleanUp: AsyncDisposableStack): void {
+function startInvokers(foundation: Foundation, { compute, sqs }: RunningServices, cleanUp: AsyncDisposableStack): void {
+  const { plan, access } = foundation;
   for (const source of plan.sources) {
-    const poller = startEventSource(source, compute.find(source.functionName), sqs);
+    const { identity } = find(plan, source.functionName);
+    const queue = queueAsRole(sqs, source.queueArn, access, identity);
+    const poller = startEventSource(source, compute.find(source.functionName), queue);
     cleanUp.defer(() => poller.close());
   }
   for (const schedule of plan.schedules) {
-    cleanUp.defer(startSchedule(schedule, compute.find(schedule.functionName), compute.asyncInvokes));
+    const fn = compute.find(schedule.functionName);
+    const { caller, need } = scheduleCall(schedule, fn.spec.arn);
+    cleanUp.defer(startSchedule(schedule, fn, compute.asyncInvokes, () => access.must(caller, need)));
   }
   // Taken down first: the pollers then get their batches back at once.
   cleanUp.defer(() => {
     for (const fn of compute.functions.values()) fn.stop();
+  });
+}
+
+/** The plan of a function that the plan itself names. */
+function find({ functions }: StackPlan, name: string): FunctionPlan {
+  const plan = functions.find(({ spec }) => spec.name === name);
+  if (plan) return plan;
+  throw new LocalError("NOT_FOUND", {
+    what: "function",
+    name,
+    known: functions.map(({ spec }) => spec.name).join(", "),
   });
 }
 

@@ -26,9 +26,7 @@ const log = (id: string) => [`logs:CreateLogStream ${id}.Arn`, `logs:PutLogEvent
 const statements = [`rds-data:ExecuteStatement ${cluster}`, "secretsmanager:GetSecretValue DatabaseAppSecret"];
 const transactions = ["Begin", "Commit", "Rollback"].map((verb) => `rds-data:${verb}Transaction ${cluster}`);
 const consume = (queue: string) =>
-  ["ChangeMessageVisibility", "DeleteMessage", "GetQueueAttributes", "GetQueueUrl", "ReceiveMessage"].map(
-    (action) => `sqs:${action} ${queue}.Arn`,
-  );
+  ["DeleteMessage", "GetQueueAttributes", "ReceiveMessage"].map((action) => `sqs:${action} ${queue}.Arn`);
 const send = (...queues: string[]) => queues.map((queue) => `sqs:SendMessage ${queue}.Arn`);
 const allQueues = ["PipelinesHints", "PipelinesvolumesItems", "PipelinesjobsrunningItems"];
 

@@ -32,7 +32,8 @@ export async function startQueues(services: Partial<AwsServices> = {}): Promise<
     secrets: () => awsError(501, "NotHere", "Only queues in this test."),
     invoke: nothing,
     caller: () => undefined,
-    allows: () => true,
+    check: () => undefined,
+    secretArn: (id) => id,
     ...services,
   });
   const server = await listen(listener, { port: 0, what: "the test", option: "none" });

@@ -30,6 +30,10 @@ const HANDLER = `
 
 const ref = (id: string) => ({ Ref: id });
 const att = (id: string, attribute: string) => ({ "Fn::GetAtt": [id, attribute] });
+/** Who may take a role. */
+const trust = (Service: string) => ({
+  Statement: [{ Effect: "Allow", Action: "sts:AssumeRole", Principal: { Service } }],
+});
 const allow = (Action: string | string[], Resource: unknown) => ({ Effect: "Allow", Action, Resource });
 
 function resources(): Record<string, unknown> {
@@ -66,7 +70,8 @@ function resources(): Record<string, unknown> {
         RedrivePolicy: { deadLetterTargetArn: att("Dead", "Arn"), maxReceiveCount: 5 },
       },
     },
-    Role: { Type: "AWS::IAM::Role", Properties: {} },
+    Role: { Type: "AWS::IAM::Role", Properties: { AssumeRolePolicyDocument: trust("lambda.amazonaws.com") } },
+    Log: { Type: "AWS::Logs::LogGroup", Properties: { RetentionInDays: 1 } },
     Policy: {
       Type: "AWS::IAM::Policy",
       Properties: {
@@ -77,6 +82,9 @@ function resources(): Record<string, unknown> {
             allow("secretsmanager:GetSecretValue", ref("Attachment")),
             allow(["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"], att("Items", "Arn")),
             allow("sqs:SendMessage", att("Items", "Arn")),
+            allow(["logs:CreateLogStream", "logs:PutLogEvents"], att("Log", "Arn")),
+            // on AWS a function of CDK's invokes a trigger; here the function is its own
+            allow("lambda:InvokeFunction", ref("Version")),
           ],
         },
       },
@@ -90,6 +98,7 @@ function resources(): Record<string, unknown> {
         Timeout: 10,
         MemorySize: 128,
         Role: att("Role", "Arn"),
+        LoggingConfig: { LogGroup: ref("Log") },
         Code: { S3Bucket: { "Fn::Join": ["-", ["assets", { Ref: "AWS::AccountId" }]] }, S3Key: `${HASH}.zip` },
         Environment: {
           Variables: { CLUSTER: att("Cluster", "DBClusterArn"), SECRET: ref("Attachment"), QUEUE: ref("Items") },
@@ -112,10 +121,11 @@ function resources(): Record<string, unknown> {
       },
     },
     Url: { Type: "AWS::Lambda::Url", Properties: { AuthType: "AWS_IAM", TargetFunctionArn: att("Fn", "Arn") } },
-    Trigger: { Type: "Custom::Trigger", Properties: { HandlerArn: ref("Version") } },
+    Trigger: { Type: "Custom::Trigger", Properties: { ServiceToken: att("Fn", "Arn"), HandlerArn: ref("Version") } },
     ClockRole: {
       Type: "AWS::IAM::Role",
       Properties: {
+        AssumeRolePolicyDocument: trust("scheduler.amazonaws.com"),
         Policies: [{ PolicyDocument: { Statement: [allow("lambda:InvokeFunction", att("Fn", "Arn"))] } }],
       },
     },

@@ -18,6 +18,14 @@ export function invokedFunction(path: string): string | undefined {
   return reference === undefined ? undefined : functionName(decodeURIComponent(reference));
 }
 
+/** The version or alias that a call is about: a part of the reference, or a parameter of its own. */
+export function invokedQualifier(url: string): string | undefined {
+  const { pathname, searchParams } = new URL(url, "http://local");
+  const [, reference = ""] = INVOKE.exec(pathname) ?? [];
+  const [, afterName] = /(?:^|function:)[^:]+:([^:]+)$/.exec(decodeURIComponent(reference)) ?? [];
+  return searchParams.get("Qualifier") ?? afterName;
+}
+
 /** Answers Invoke, synchronous or not. */
 export async function handleInvoke(
   fn: LambdaFunction | undefined,

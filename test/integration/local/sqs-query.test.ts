@@ -74,8 +74,11 @@ test("errors come in XML with the codes of that protocol, refusals of a role too
   const ghost = await query("GetQueueUrl", { QueueName: "ghosts" });
   expect(ghost.status).toBe(400);
   expect(ghost.xml).toMatch(/<Error><Type>Sender<\/Type><Code>AWS\.SimpleQueueService\.NonExistentQueue<\/Code>/);
-  await using guarded = await startQueues({ caller: () => ({ role: "R", session: "s" }), allows: () => false });
+  await using guarded = await startQueues({
+    caller: () => ({ role: "R", session: "s" }),
+    check: (caller, need) => ({ caller, need, reason: "noPermission", name: undefined }),
+  });
   const denied = await query("SendMessage", { QueueUrl: guarded.url("q"), MessageBody: "x" }, guarded.endpoint);
   expect(denied.status).toBe(403);
-  expect(denied.xml).toMatch(/<Code>AccessDeniedException<\/Code><Message>.*sqs:SendMessage on resource: .*:q because/);
+  expect(denied.xml).toMatch(/<Code>AccessDenied<\/Code><Message>.*sqs:sendmessage on resource: .*:q because/);
 });

@@ -331,15 +331,16 @@ test("a service that is not there is named; an unsigned call is told to sign", a
 test("a call that the caller's role does not allow is refused in AWS's words, before anything happens", async () => {
   await using guarded = await startQueues({
     caller: (key) => (key === "test" ? { role: "WorkerRole", session: "worker" } : undefined),
-    allows: (_, action) => action === "sqs:SendMessage",
+    check: (caller, need) =>
+      need.action === "sqs:SendMessage" ? undefined : { caller, need, reason: "noPermission", name: undefined },
   });
   await guarded.sqs.createQueue("volumes", {});
   const QueueUrl = guarded.url("volumes");
   const Entries = [{ Id: "a", MessageBody: "x" }];
   await guarded.client.send(new SendMessageBatchCommand({ QueueUrl, Entries }));
   await expect(guarded.client.send(new ReceiveMessageCommand({ QueueUrl }))).rejects.toMatchObject({
-    name: "AccessDeniedException",
+    name: "AccessDenied",
     message:
-      "User: arn:aws:sts::000000000000:assumed-role/WorkerRole/worker is not authorized to perform: sqs:ReceiveMessage on resource: arn:aws:sqs:us-east-1:000000000000:volumes because no identity-based policy allows the sqs:ReceiveMessage action",
+      "User: arn:aws:sts::000000000000:assumed-role/WorkerRole/worker is not authorized to perform: sqs:receivemessage on resource: arn:aws:sqs:us-east-1:000000000000:volumes because no identity-based policy allows the sqs:receivemessage action",
   });
 });

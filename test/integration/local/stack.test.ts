@@ -122,8 +122,8 @@ describe("a running stack", () => {
       body: { QueueUrl, MessageBody: "x" },
     };
     const { payload } = await invoke(send);
-    expect(payload).toMatchObject({ status: 403, body: { __type: "AccessDeniedException" } });
-    expect(payload.body.message).toContain("is not authorized to perform: sqs:SendMessage on resource");
+    expect(payload).toMatchObject({ status: 403, body: { __type: "com.amazonaws.sqs#AccessDenied" } });
+    expect(payload.body.message).toContain("is not authorized to perform: sqs:sendmessage on resource");
     const other = { does: "call", service: "rds-data", path: "/BeginTransaction" };
     const body = { resourceArn: stack.local.clusterArn, secretArn: stack.local.secretArn };
     expect((await invoke({ ...other, body })).payload.status).toBe(403);
@@ -325,10 +325,12 @@ test.each([
   ],
   [
     "a mapping whose role may not read the queue",
-    (r: Record<string, unknown>) => {
-      delete r["Policy"];
+    (r: Parameters<Parameters<typeof writeSmallAssembly>[0] & object>[0]) => {
+      const { Statement } = r["Policy"]!.Properties!["PolicyDocument"] as { Statement: { Action: string[] }[] };
+      const polling = Statement.find(({ Action }) => Action.includes("sqs:ReceiveMessage"))!;
+      polling.Action = polling.Action.filter((each) => each !== "sqs:ReceiveMessage");
     },
-    "ROLE_LACKS_PERMISSION: Role may not sqs:ReceiveMessage",
+    "ROLE_LACKS_PERMISSION: Role may not sqs:ReceiveMessage on arn:aws:sqs:us-east-1:000000000000:items; AWS would refuse the event source mapping",
   ],
 ])("%s fails the start and leaves nothing", async (_, change, text) => {
   using broken = writeSmallAssembly(change as never);
