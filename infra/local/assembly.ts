@@ -19,6 +19,8 @@ export interface SynthesizeOptions {
   readonly outdir: string;
   /** The app, run by this Node. Default: the one in cdk.json's place. */
   readonly app?: string;
+  /** Default: the app's own, `dev`. */
+  readonly stage?: string;
   /** Ends the synthesis early. */
   readonly signal?: AbortSignal;
 }
@@ -27,7 +29,7 @@ export interface SynthesizeOptions {
  * Synthesizes the app and reads what came out. Needs no account, no credentials and no network. CDK's own rules are left
  * to `npm run synth`: they take two seconds and change nothing. Throws SYNTH_FAILED.
  */
-export async function synthesize({ outdir, app, signal }: SynthesizeOptions): Promise<Assembly> {
+export async function synthesize({ outdir, app, stage, signal }: SynthesizeOptions): Promise<Assembly> {
   rmSync(outdir, { recursive: true, force: true });
   const child = spawn(process.execPath, [app ?? join(ROOT, "infra/aws/app.ts")], {
     cwd: ROOT,
@@ -37,6 +39,7 @@ export async function synthesize({ outdir, app, signal }: SynthesizeOptions): Pr
       TMPDIR: process.env["TMPDIR"],
       CDK_OUTDIR: outdir,
       CDK_VALIDATION: "false",
+      ...(stage === undefined ? {} : { MILLRACE_STAGE: stage }),
     },
     stdio: ["ignore", "pipe", "pipe"],
     ...(signal ? { signal } : {}),

@@ -94,9 +94,41 @@ describe("it may not", () => {
     "select * from millrace.definitions",
     "update millrace.migration_lock set expires_at = now()",
     "create role mine",
+    // what guards rows stays on
+    "alter table things disable trigger all",
+    "alter table things disable trigger millrace_due",
+    "alter table millrace.items disable trigger all",
+    "create or replace function millrace.make_due() returns trigger language plpgsql as 'begin return new; end'",
+    "create trigger mine before update on things for each row execute function millrace.make_due()",
+    "update pg_trigger set tgenabled = 'D'",
+    "set session_replication_role = 'replica'",
+    // nor does it become somebody else, or know what only the owner knows
+    "set role millrace_owner",
+    "set session authorization millrace_owner",
+    "alter role millrace_owner password 'mine'",
+    "grant select on millrace.definitions to public",
+    "alter table things owner to current_user",
+    "select rolpassword from pg_authid",
+    "copy things to program 'true'",
+    "truncate millrace.items",
+    "drop table millrace.items",
+    "alter table millrace.items alter column state drop not null",
+    "drop schema millrace",
   ])("%s", async (statement) => {
     await expect(asRole((c) => c.query(statement))).rejects.toMatchObject({ code: "42501" });
   });
+});
+
+test("it owns nothing, is nobody's member and has no rights over the server", async () => {
+  const { rows } = await superuser.query(
+    `select rolsuper, rolcreaterole, rolcreatedb, rolreplication, rolbypassrls,
+       (select count(*)::int from pg_auth_members where member = r.oid) as memberships,
+       (select count(*)::int from pg_shdepend where refobjid = r.oid and deptype = 'o') as owned
+     from pg_roles r where rolname = $1`,
+    [username],
+  );
+  const rights = ["rolsuper", "rolcreaterole", "rolcreatedb", "rolreplication", "rolbypassrls"];
+  expect(rows).toEqual([{ ...Object.fromEntries(rights.map((right) => [right, false])), memberships: 0, owned: 0 }]);
 });
 
 test("its password is in no statement's text, wherever PostgreSQL keeps one", async () => {

@@ -25,7 +25,7 @@ function policies({ role = [], queue = [] }: Given): Policies {
 }
 
 /** Why the worker may not, or undefined. */
-const refused = (given: Given, need = SEND, caller = WORKER) => policies(given).judge(caller, need).refused;
+const refused = (given: Given, need = SEND, caller: Caller = WORKER) => policies(given).judge(caller, need).refused;
 const allows = (statement: object, need = SEND) => refused({ role: [{ Effect: "Allow", ...statement }] }, need);
 
 describe("a statement of a role", () => {
