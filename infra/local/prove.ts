@@ -39,6 +39,8 @@ export async function prove({ local, refused }: Stack, stateDir: string, progres
     // a permission that is missing says more than what came of it
     throw refused() ?? error;
   }
+  const refusal = refused();
+  if (refusal) throw refusal;
 }
 
 async function makeVolume(

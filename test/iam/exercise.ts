@@ -40,7 +40,7 @@ export async function exercise(stack: LocalStack, tell: Tell): Promise<void> {
   await expectStatus(stack.api("POST", `/jobs/${stopped.id}/stop`), 202);
   for (const path of ["/volumes", "/fleets", "/jobs", "/events", "/pipelines"])
     await expectStatus(stack.api("GET", path), 200);
-  await expectStatus(stack.api("POST", "/pipelines/volumes/pause", {}), 200);
+  await expectStatus(stack.api("POST", "/pipelines/volumes/pause", { by: "iam:report" }), 200);
   await expectStatus(stack.api("POST", "/pipelines/volumes/resume"), 200);
   await expectStatus(stack.api("POST", "/hints", { table: "volumes" }), 202);
   await untilJob(stack, stopped.id, ["terminated"]);
