@@ -97,6 +97,35 @@ describe("least privilege", () => {
   });
 });
 
+describe("queues", () => {
+  const reach = (role: string) => rights(resources, role).filter((right) => right.startsWith("sqs:"));
+
+  it("are reached by the API to send hints alone: it neither sends nor receives items", () => {
+    expect(reach("ApiHandlerRole")).toEqual(["sqs:SendMessage PipelinesHints.Arn"]);
+  });
+
+  it.each(["volumes", "jobsrunning"])("of other pipelines are out of the reach of the worker of %s", (pipeline) => {
+    const queues = new Set(reach(`Pipelines${pipeline}WorkerRole`).map((right) => right.split(" ")[1]));
+    expect([...queues].sort()).toEqual(["PipelinesHints.Arn", `Pipelines${pipeline}Items.Arn`]);
+    expect(reach(`Pipelines${pipeline}WorkerRole`)).not.toContain(`sqs:SendMessage Pipelines${pipeline}Items.Arn`);
+  });
+
+  it("of dead letters, and the queues themselves, are nobody's to change", () => {
+    const all = Object.keys(expected).flatMap(reach);
+    expect(all.filter((right) => right.includes("Dead"))).toEqual([]);
+    const actions = new Set(all.map((right) => right.split(" ")[0]));
+    const polling = ["sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"];
+    expect([...actions].sort()).toEqual([...polling, "sqs:SendMessage"]);
+  });
+
+  it("are mapped to a function only when its role may read them", () => {
+    for (const [, { Properties, DependsOn }] of ofType(resources, "AWS::Lambda::EventSourceMapping")) {
+      const worker = short(Properties.FunctionName);
+      expect((DependsOn ?? []).map(plain), worker).toContain(`${worker}RoleDefaultPolicy`);
+    }
+  });
+});
+
 describe("wildcards", () => {
   it("stand in no policy that allows something, but for versions in the role of CDK's trigger", () => {
     const found = ofType(resources, "AWS::IAM::Policy")
