@@ -14,7 +14,7 @@ export type Context = Readonly<Record<string, string | undefined>>;
 export type Condition = (context: Context) => boolean;
 
 /** Condition keys that every call here has, or is known not to have. A condition on another key is an error. */
-export const CONDITION_KEYS: ReadonlySet<string> = new Set([
+const CONDITION_KEYS: ReadonlySet<string> = new Set([
   "aws:principalaccount",
   "aws:principalarn",
   "aws:principalisawsservice",

@@ -27,7 +27,7 @@ function callerName(caller: Caller): string {
 }
 
 /** What AWS says to the caller. SQS names its actions in lower case. */
-export function deniedMessage({ caller, need, reason }: Refusal): string {
+function deniedMessage({ caller, need, reason }: Refusal): string {
   const action = need.action.startsWith("sqs:") ? need.action.toLowerCase() : need.action;
   const who = `User: ${callerName(caller)} is not authorized to perform: ${action}`;
   return `${who} on resource: ${need.resource} ${BECAUSE[reason](action)}`;
@@ -52,7 +52,7 @@ const WHY: Readonly<Record<Reason, string>> = {
 };
 
 /** All that a developer wants to know of a refusal, as parts of ACCESS_DENIED. */
-export function describeRefusal({ caller, need, reason, name }: Refusal): Readonly<Record<string, string>> {
+function describeRefusal({ caller, need, reason, name }: Refusal): Readonly<Record<string, string>> {
   const isRole = caller !== "anonymous" && "role" in caller;
   return {
     who: isRole ? `${caller.session} (role ${caller.role})` : callerName(caller),

@@ -28,7 +28,6 @@ test.each<[string, unknown, boolean, boolean]>([
   ["StringNotLike", "x*", true, true],
   ["ArnEquals", "arn:aws:events:*:*:rule/every-*", true, false],
   ["ArnLike", ARN, true, false],
-  // no asterisk reaches over the colon of a part
   ["ArnLike", "arn:aws:*:rule/every-minute", false, false],
   ["ArnLike", "arn:aws:events:us-east-1:111111111111:rule/every-minute", false, false],
   ["ArnNotEquals", ARN, false, true],
@@ -46,6 +45,13 @@ test.each<[string, unknown, boolean, boolean]>([
   ["Null", "false", true, false],
 ])("%s %j: %s, absent: %s", (operator, value, present, absent) => {
   expect(source(operator, value)).toEqual([present, absent]);
+});
+
+test("an asterisk in an ARN does not reach over a colon between its parts, but over those of its last", () => {
+  const fn = "arn:aws:lambda:us-east-1:000000000000:function:fetcher";
+  expect(source("ArnLike", "arn:aws:lambda:us-east-1:*:fetcher", fn)[0]).toBe(false);
+  expect(source("StringLike", "arn:aws:lambda:us-east-1:*:fetcher", fn)[0]).toBe(true);
+  expect(source("ArnLike", "arn:aws:lambda:us-east-1:*:*:fetcher", fn)[0]).toBe(true);
 });
 
 test("Bool compares true and false, in any case and as JSON has them", () => {
