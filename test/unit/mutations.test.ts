@@ -1,0 +1,25 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { expect, test } from "vitest";
+import type { Mutation } from "../mutations/mutation.ts";
+
+const root = new URL("../..", import.meta.url).pathname;
+const OWN = new Set(["run", "mutation"]);
+const names = readdirSync(join(root, "test/mutations"))
+  .map((file) => basename(file, ".ts"))
+  .filter((name) => !OWN.has(name));
+
+/** Running them takes hours; that each still finds its text takes no time. */
+test.each(names)("each mutation of %s finds its text once, and the tests that should notice", async (name) => {
+  const { mutations } = (await import(`../mutations/${name}.ts`)) as { readonly mutations: readonly Mutation[] };
+  expect(mutations).not.toEqual([]);
+  const wrong = mutations.flatMap(({ file, tests, also = [], ...first }) => {
+    const source = readFileSync(join(root, file), "utf8");
+    const lost = [first, ...also].filter(({ remove }) => source.split(remove).length !== 2);
+    return [
+      ...lost.map(({ remove }) => `${file}, not once: ${remove}`),
+      ...tests.filter((test) => !existsSync(join(root, test))).map((test) => `no file ${test}`),
+    ];
+  });
+  expect(wrong).toEqual([]);
+});
