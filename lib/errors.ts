@@ -59,6 +59,8 @@ export const ERRORS = {
   STATEMENT_FAILED: { status: 500, text: "{statement} failed: {message}" },
   VALUE_UNSUPPORTED: { status: 500, text: "a value of type {type} cannot be sent to the database" },
   ENVIRONMENT: { status: 500, text: "environment variable {variable} is {problem}" },
+  ROW_FENCED: { status: 409, text: "{statement} was refused: {message}" },
+  FENCE_COLUMN: { status: 500, text: "the fence of {table}: {columns} {problem}" },
   MIGRATION_LOCKED: { status: 503, text: "another migration holds the lock until {until}; waited {seconds} s" },
   MIGRATION_LOCK_LOST: { status: 500, text: "the migration lock was lost to another run; nothing more was done" },
   MIGRATION_FAILED: { status: 500, text: "migration {migration} failed: {message}" },
@@ -74,6 +76,9 @@ export const ERRORS = {
 } as const satisfies Record<string, { readonly status: number; readonly text: string }>;
 
 export type ErrorCode = keyof typeof ERRORS;
+
+/** The database ran a statement and refused it: nothing was written, and a repetition would be refused as well. */
+export const isRefusal = (code: ErrorCode): boolean => code === "STATEMENT_FAILED" || code === "ROW_FENCED";
 
 /** An error with a code of {@link ERRORS}; `details` fill the sentence, `cause` keeps the original error. */
 export class MillraceError extends Error {

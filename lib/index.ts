@@ -34,6 +34,7 @@ export { ERRORS, type ErrorCode, MillraceError } from "./errors.ts";
 export { type ApplicationRole, prepareApplicationRole } from "./schema/application-role.ts";
 export { type Backfill, backfill } from "./schema/backfill.ts";
 export { addPipelineColumns } from "./schema/columns.ts";
+export { type FenceOptions, fenceTable, unfenceTable } from "./schema/fence.ts";
 export { type MigrateOptions, migrate } from "./schema/migrate.ts";
 export { findOverlaps, type Overlap } from "./testing/overlaps.ts";
 export { createHints, type Hints } from "./write/hints.ts";

@@ -8,6 +8,7 @@ import { createEvents } from "./0006-events.ts";
 import { indexVolumeNames } from "./0007-volume-names.ts";
 import { addOutputFrom } from "./0008-output-from.ts";
 import { indexDeletingVolumes } from "./0009-deleting-volumes.ts";
+import { fenceTables } from "./0010-fences.ts";
 
 /** The application's migrations, by name; they run in this order, each once. */
 export const migrations: Readonly<Record<string, Migration>> = {
@@ -20,4 +21,5 @@ export const migrations: Readonly<Record<string, Migration>> = {
   "0007_volume_names": indexVolumeNames,
   "0008_output_from": addOutputFrom,
   "0009_deleting_volumes": indexDeletingVolumes,
+  "0010_fences": fenceTables,
 };

@@ -16,6 +16,8 @@ import { type Classified, classify } from "./data-api-errors.ts";
 
 /** Longest wait for one answer, in seconds: AWS advises a minute, so that the client does not give up first. */
 const ANSWER_SECONDS = 60;
+/** What a fence answers to a write past a lock; as final as every failure (lib/schema/engine-tables.ts raises it). */
+const UNFENCED = "MR001";
 /** Kept back from the time left, to report what happened. */
 const RESERVE_MS = 500;
 
@@ -168,6 +170,7 @@ function failureOf(statement: string, { failure, sqlState, message }: Classified
   const details = { statement, message, sqlState, failure, unanswered };
   if (failure === "resuming") return new MillraceError("DATABASE_RESUMING", details, { cause });
   if (failure === "unanswered") return new MillraceError("DATABASE_UNANSWERED", details, { cause });
+  if (sqlState === UNFENCED) return new MillraceError("ROW_FENCED", details, { cause });
   if (failure === "failed" || failure === "lockTimeout")
     return new MillraceError("STATEMENT_FAILED", details, { cause });
   return new MillraceError("DATABASE_REFUSED", details, { cause });

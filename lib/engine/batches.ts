@@ -64,9 +64,10 @@ async function tryBatch<Input, Row>(
 export const isLockTimeout = ({ code, details }: MillraceError): boolean =>
   code === "STATEMENT_FAILED" && details["sqlState"] === LOCK_TIMEOUT;
 
-/** Also an answer that is too large for one call: it fits when it is asked for piece by piece. */
+/** Also a write past a fence, and an answer that is too large for one call: it fits when it is asked for piece by piece. */
 export const isDataError = ({ code, details }: MillraceError): boolean =>
-  code === "STATEMENT_FAILED" && (details["sqlState"] === undefined || DATA_ERROR.test(String(details["sqlState"])));
+  code === "ROW_FENCED" ||
+  (code === "STATEMENT_FAILED" && (details["sqlState"] === undefined || DATA_ERROR.test(String(details["sqlState"]))));
 
 const noAnswer = () => new MillraceError("STATEMENT_FAILED", { statement: "batch", message: "no answer for an item" });
 

@@ -1,5 +1,5 @@
 import type { Pipeline, StateDefinition } from "../define/pipeline.ts";
-import { MillraceError } from "../errors.ts";
+import { isRefusal, MillraceError } from "../errors.ts";
 import { type ClaimKey, type ClaimRow, claimSql } from "../sql/claim.ts";
 import { inBatch, isLockTimeout } from "./batches.ts";
 import { sendHints } from "./hint.ts";
@@ -77,7 +77,7 @@ export async function claimItems(
         if ("error" in outcome) {
           const { code, message: error } = outcome.error;
           // a statement that fails fails again: the row comes back by itself when its lock expires
-          const kept = code !== "STATEMENT_FAILED";
+          const kept = !isRefusal(code);
           ports.events.emit(kept ? "message.kept" : "claim.failed", { pipeline: pipeline.name, id: item.id, error });
           if (kept) batch.unreached.push(item);
           continue;

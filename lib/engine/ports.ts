@@ -22,7 +22,7 @@ export interface RunOptions {
 /** Runs statements; repeats what may be repeated. */
 export interface Database {
   /**
-   * @throws STATEMENT_FAILED (details.sqlState), DATABASE_UNANSWERED, DATABASE_RESUMING, DATABASE_REFUSED
+   * @throws STATEMENT_FAILED (details.sqlState), ROW_FENCED, DATABASE_UNANSWERED, DATABASE_RESUMING, DATABASE_REFUSED
    */
   run<Row>(statement: Statement<Row>, options?: RunOptions): Promise<Answered<Row>>;
 }

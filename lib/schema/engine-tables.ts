@@ -6,6 +6,7 @@ export const engineMigrations: Readonly<Record<string, Migration>> = {
   "0001_engine": { up: (db) => createEngineTables(db) },
   "0002_reset_items": { up: (db) => indexResetItems(db) },
   "0003_orphans": { up: (db) => createOrphans(db) },
+  "0004_fence": { up: (db) => createRefusal(db) },
 };
 
 async function createEngineTables(db: Kysely<unknown>): Promise<void> {
@@ -52,4 +53,12 @@ async function createOrphans(db: Kysely<unknown>): Promise<void> {
     token uuid primary key, pipeline text not null, item_id uuid not null, outcome text not null, what text not null,
     found_at timestamptz not null default now())`.execute(db);
   await sql`create index orphans_newest on millrace.orphans (found_at desc, token)`.execute(db);
+}
+
+/** What the triggers of `fenceTable` call when they refuse; the sentence says what to do. */
+async function createRefusal(db: Kysely<unknown>): Promise<void> {
+  await sql`create function millrace.refuse_unfenced() returns trigger language plpgsql as
+    'begin raise exception using errcode = ''MR001'', message = format(
+      ''row %s of %s is held by %s: use the writer, or wait; to take it from its holder, set lock_token, lock_owner and lock_expires_at to null first'',
+      old.id, tg_table_name, coalesce(old.lock_owner, ''a writer'')); end'`.execute(db);
 }

@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import { queueLower } from "../define/options.ts";
 import type { Pipeline } from "../define/pipeline.ts";
+import { DELETING, TOLD } from "./deleting.ts";
 import { type InsertGroup, insertOf, patchColumns, withNows } from "./insert.ts";
 import {
   common,
@@ -91,7 +92,8 @@ export function applySql(
       : sql`ok.due_by_default and (select row${list("p")} is distinct from row${list("t")} from ${patch})`;
   const due = sql`case when ${moved} then now() else now() + make_interval(secs => ok.due) end`;
   // a row that is deleted is locked as the delete will: an upgrade could deadlock with a transaction that inserts a child
-  const lock = items.some((i) => i.delete) ? sql`for update` : sql`for no key update`;
+  const deletes = items.some((i) => i.delete);
+  const lock = deletes ? sql`for update` : sql`for no key update`;
   const { locks, last } = lockAll(
     scope,
     touched,
@@ -102,6 +104,14 @@ export function applySql(
   );
   const kept = keptRelated(p, items, touched);
   const besides = touched.length > 0;
+  const gone = [
+    ...(deletes || related.some((g) => g.rows.some((r) => r.delete)) ? [DELETING] : []),
+    ...(deletes
+      ? [
+          sql`gone as (delete from ${table(p.table)} t using ok where t.id = ok.id and t.lock_token = ok.token and ok.delete and ${TOLD})`,
+        ]
+      : []),
+  ];
   const ahead = sql`select u.due_at from upd u where u.ready_for = ${text(p.name)} and u.due_at > now()${besides ? sql` union all select b.due_at from back b` : sql``}`;
   const toHint = sql`(u.due_at <= now() or u.ready_for <> ${text(p.name)} and u.due_at is not null)`;
   const already = sql`w.token = any (d.finished_tokens)`;
@@ -123,8 +133,7 @@ upd as (
     due_at = case when t.due_at is not distinct from ok.seen then ${due} else least(t.due_at, ${due}) end
   from ok where t.id = ok.id and t.lock_token = ok.token and not ok.delete
   returning t.id, t.due_at, ${pipelineOf(siblings)} as ready_for),
-gone as (delete from ${table(p.table)} t using ok where t.id = ok.id and t.lock_token = ok.token and ok.delete returning t.id),
-${lines([...touched.flatMap((t) => t.writes), ...inserts.map((group, n) => sql`${sql.id(`ins_${n}`)} as (${insertOf(group)})`), sql``])}
+${lines([...gone, ...touched.flatMap((t) => t.writes), ...inserts.map((group, n) => sql`${sql.id(`ins_${n}`)} as (${insertOf(group)})`), sql``])}
 fin as (
   update millrace.items i set state = 'applied', finished_tokens = ${rememberToken(sql`ok.token`)}, applied_token = ok.token, finished_at = now(),
     lock_token = null, alive_until = null, attempts = 0, resets = 0, last_error = null, prev_lock_expired = false, related = null

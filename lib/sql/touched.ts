@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import { relatedTables } from "../define/registry.ts";
+import { TOLD } from "./deleting.ts";
 import { patchColumns, withNows } from "./insert.ts";
 import { oursByOwner, reservedFor, reservingLocks } from "./owned.ts";
 import { EACH, pipelineOf, rows, type Scope, type Sql, table, text, UNLOCK } from "./parts.ts";
@@ -137,7 +138,7 @@ function touchedTable(
   }
   if (deletes)
     writes.push(
-      sql`${d} as (delete from ${t} t using ${l} r join ok on ok.id = r.item and ok.token = r.token where r.delete and t.id = r.id and t.lock_token = r.token)`,
+      sql`${d} as (delete from ${t} t using ${l} r join ok on ok.id = r.item and ok.token = r.token where r.delete and t.id = r.id and t.lock_token = r.token and ${TOLD})`,
     );
   if (asked.length > 0) {
     writes.push(sql`${q} as (

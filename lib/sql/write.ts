@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import type { Registry } from "../define/registry.ts";
+import { DELETING, TOLD } from "./deleting.ts";
 import { endedState, endTaken, lockForWriter, startAgain } from "./free.ts";
 import { type InsertGroup, insertOf, patchColumns, withNows } from "./insert.ts";
 import { EACH, lines, rememberToken, rows, type Sql, table, text } from "./parts.ts";
@@ -153,7 +154,8 @@ w as materialized (select * from ${rows([key], { id: "uuid", token: "uuid" })} x
 locked as materialized (
   select w.* from (select * from w order by id) w cross join lateral (
     select 1 from ${table(name)} t where t.id = w.id and t.lock_token = w.token for update) l),
-gone as (delete from ${table(name)} t using locked l where t.id = l.id and t.lock_token = l.token returning t.id)
+${DELETING},
+gone as (delete from ${table(name)} t using locked l where t.id = l.id and t.lock_token = l.token and ${TOLD} returning t.id)
 select case when exists (select 1 from gone) then 'done'
   when exists (select 1 from ${table(name)} t where t.id = w.id) then 'held' else 'missing' end as millrace_result from w`,
   );

@@ -4,3 +4,4 @@
 export { describePipeline, type PipelineTests } from "./describe-pipeline.ts";
 export { explainPage, type PagePlan } from "./explain-page.ts";
 export type { PipelineDatabase } from "./pass.ts";
+export { type Undecided, undecidedColumns } from "./undecided-columns.ts";

@@ -3,7 +3,7 @@ import type { Changes, Patch } from "../define/changes.ts";
 import type { PipelineTable } from "../define/columns.ts";
 import type { Registry } from "../define/registry.ts";
 import type { Database } from "../engine/ports.ts";
-import { MillraceError } from "../errors.ts";
+import { isRefusal, MillraceError } from "../errors.ts";
 import { type HoldRow, holdSql } from "../sql/hold.ts";
 import { giveBackSql, heldDeleteSql, heldUpdateSql } from "../sql/write.ts";
 import { type Inserts, plainRow, toInserts, toRowWrite } from "./values.ts";
@@ -81,11 +81,7 @@ export class Hold {
         .run(heldUpdateSql(this.#registry, this.#table, writes, this.#seconds, groups), { patient: true })
         .catch((error: unknown) => {
           // refused by the database: nothing was written, the token is what it was
-          if (
-            error instanceof MillraceError &&
-            error.code === "STATEMENT_FAILED" &&
-            error.details["unanswered"] !== true
-          )
+          if (error instanceof MillraceError && isRefusal(error.code) && error.details["unanswered"] !== true)
             for (const { lock, token } of held) lock.tokens = [token];
           throw error;
         });

@@ -99,7 +99,7 @@ const work: readonly Mutation[] = [
   },
   {
     file: "lib/engine/claim.ts",
-    remove: 'const kept = code !== "STATEMENT_FAILED";',
+    remove: "const kept = !isRefusal(code);",
     by: "const kept = true || code;",
     tests: real("work-unreached"),
     guard: "a claim that fails for good keeps no message",

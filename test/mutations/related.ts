@@ -204,7 +204,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     file: answers,
-    remove: "items.some((i) => i.delete) ? sql`for update` : sql`for no key update`",
+    remove: "deletes ? sql`for update` : sql`for no key update`",
     by: "sql`for no key update`",
     tests: apply,
     guard: "a deletion takes its lock at once, and does not deadlock with an upgrade",

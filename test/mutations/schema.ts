@@ -137,8 +137,8 @@ export const mutations: readonly Mutation[] = [
   },
   {
     file: "lib/schema/backfill.ts",
-    remove: "where t.id = s.id and (${job.where}) for no key update",
-    by: "where t.id = s.id for no key update",
+    remove: "where t.id = s.id and (${job.where}) and ${free} for no key update",
+    by: "where t.id = s.id and ${free} for no key update",
     tests: backfills,
     guard: "a row that no longer needs it is left alone",
   },
@@ -148,7 +148,7 @@ export const mutations: readonly Mutation[] = [
     by: " order by t.id limit",
     tests: backfills,
     guard: "only rows that need it are looked at",
-    also: [{ remove: "where t.id = s.id and (${job.where}) for", by: "where t.id = s.id for" }],
+    also: [{ remove: "where t.id = s.id and (${job.where}) and", by: "where t.id = s.id and" }],
   },
   {
     file: "lib/schema/application-role.ts",

@@ -63,6 +63,7 @@ const VARIETY = [
   ...["lock locked", "lock contention", "lock moved", "lock gone", "lock stale"],
   ...["writer update", "writer with lock", "writer request", "writer ROW_LOCKED"],
   ...["heartbeat extended", "sweep ended", "sweep unlocked", "rows inserted again"],
+  ...["fenced plain update", "fenced plain relate"],
 ];
 
 /** And this, where there are foreign keys. */

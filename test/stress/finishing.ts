@@ -54,24 +54,20 @@ function apply(actor: Actor, p: Pipeline, held: readonly Held[]) {
       table,
       rows: shuffled(list.map((x) => x.row)),
     }));
-  return send(
-    actor,
-    () => {
-      const logs: InsertGroup = {
-        table: "logs",
-        columns: ["thing_id", "message", "changes", "at"],
-        rows: shuffled(rows),
-      };
-      const children = answers.flatMap((a) => a.inserts);
-      const inserts = children.length === 0 ? [] : [{ table: "members", columns: ["id", "group_id"], rows: children }];
-      return applySql(scope, shuffled(items), {
-        inserts: [logs, ...inserts],
-        related: grouped((a) => a.related),
-        requests: grouped((a) => a.requests),
-      });
-    },
-    NO_PARENT,
-  );
+  return send(actor, () => {
+    const logs: InsertGroup = {
+      table: "logs",
+      columns: ["thing_id", "message", "changes", "at"],
+      rows: shuffled(rows),
+    };
+    const children = answers.flatMap((a) => a.inserts);
+    const inserts = children.length === 0 ? [] : [{ table: "members", columns: ["id", "group_id"], rows: children }];
+    return applySql(scope, shuffled(items), {
+      inserts: [logs, ...inserts],
+      related: grouped((a) => a.related),
+      requests: grouped((a) => a.requests),
+    });
+  }, [NO_PARENT]);
   function shuffled<T>(list: readonly T[]): T[] {
     return random.some(list, list.length);
   }

@@ -4,7 +4,7 @@ import { requestSql } from "../../lib/sql/request.ts";
 import { type Statement, statement } from "../../lib/sql/statement.ts";
 import { sweepSql } from "../../lib/sql/sweep.ts";
 import { TABLES } from "./pipelines.ts";
-import { type Actor, anyPipeline, type Held, send, sendOnce, type World } from "./world.ts";
+import { type Actor, anyPipeline, FENCED, type Held, send, sendOnce, type World } from "./world.ts";
 
 export const plain = <Row = unknown>(what: string, query: RawBuilder<unknown>): Statement<Row> =>
   statement("plain", what, query as RawBuilder<Row>);
@@ -36,7 +36,7 @@ export async function pauseOrResume(actor: Actor): Promise<void> {
   await send(actor, () => statusSql());
 }
 
-/** What other services do: one row, a column that some `ready` looks at, or the row goes. */
+/** What other services do: one row, a column that some `ready` looks at, or the row goes. What is held is fenced. */
 export async function writePlainly(actor: Actor): Promise<void> {
   const { world, random } = actor;
   const thing = uuid(random.pick(world.ids.things));
@@ -50,7 +50,7 @@ export async function writePlainly(actor: Actor): Promise<void> {
     sql`update parts t set due_at = now() where t.id = ${part}`,
     sql`delete from things t where t.id = ${uuid(gone)}`,
   ]);
-  await sendOnce(world, actor.sender, plain("update", query));
+  await sendOnce(world, actor.sender, plain("update", query), [FENCED]);
 }
 
 /** Puts back what was deleted, in id order, as everybody locks. */

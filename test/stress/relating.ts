@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { MOST_MEMBERS } from "./answers.ts";
 import { plain, uuid } from "./outside.ts";
 import { sqlStateOf } from "./senders.ts";
-import { type Actor, NO_PARENT, rememberMember, sendOnce } from "./world.ts";
+import { type Actor, FENCED, NO_PARENT, rememberMember, sendOnce } from "./world.ts";
 
 /**
  * A transaction of the application that inserts a child, perhaps while its parent is deleted, and perhaps changes the
@@ -34,7 +34,7 @@ export async function insertChild(actor: Actor): Promise<void> {
   }
 }
 
-/** Gives rows something to refer to, or another status. What a foreign key points to is locked first, as tables are ordered. */
+/** Gives rows something to refer to, or another status; what is held is fenced. What a foreign key points to is locked first, as tables are ordered. */
 export async function referTo(actor: Actor): Promise<void> {
   const { world, random } = actor;
   const any = (table: keyof typeof world.ids) => uuid(random.pick(world.ids[table]));
@@ -58,5 +58,5 @@ export async function referTo(actor: Actor): Promise<void> {
         sql`update groups t set status = ${status(["active", "closing"])} where t.id = ${any("groups")}`,
         sql`update members t set status = ${status(["idle", "idle", "gone"])} where t.id = ${any("members")}`,
       ]);
-  await sendOnce(world, actor.sender, plain("relate", query), NO_PARENT);
+  await sendOnce(world, actor.sender, plain("relate", query), [NO_PARENT, FENCED]);
 }

@@ -1,7 +1,17 @@
 import { type Kysely, sql } from "kysely";
-import { addPipelineColumns, type MigrateOptions } from "../../lib/index.ts";
+import { addPipelineColumns, fenceTable, type MigrateOptions } from "../../lib/index.ts";
 import { migrations } from "../support/engine-on.ts";
 import { TABLES } from "./pipelines.ts";
+
+/** Columns that are written while somebody holds the row: by other services, by transactions, by foreign keys. */
+const OPEN: Readonly<Record<(typeof TABLES)[number], readonly string[]>> = {
+  bits: ["size"],
+  groups: ["size", "note", "status"],
+  members: ["size"],
+  parts: ["size"],
+  tasks: ["size", "group_id", "member_id"],
+  things: ["size", "to_be_deleted"],
+};
 
 /** `size` is counted by transactions of the application, `busy` under related locks. */
 export const stressTables: MigrateOptions["migrations"] = {
@@ -24,6 +34,7 @@ export const stressTables: MigrateOptions["migrations"] = {
       await sql`create index bits_task on bits (task_id)`.execute(db);
       for (const table of TABLES) if (table !== "things") await addPipelineColumns(db, table);
       await sql`alter table things alter column size set default 0, add column busy int not null default 0`.execute(db);
+      for (const [table, intent] of Object.entries(OPEN)) await fenceTable(db, table, { intent });
       await sql`alter table logs add column changes jsonb not null default '{}'`.execute(db);
       await sql`create index logs_message on logs (message)`.execute(db);
     },

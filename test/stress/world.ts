@@ -71,6 +71,8 @@ const TWINS_PERCENT = 30;
 const MOST_REMEMBERED = 40;
 /** foreign_key_violation: a child has come while its parent was to be deleted, or the other way round. */
 export const NO_PARENT = "23503";
+/** A fence has refused a write past a lock. */
+export const FENCED = "MR001";
 
 /**
  * Sends a statement, and in some cases sends it twice at once, the second time any way and as `build` makes it again,
@@ -79,7 +81,7 @@ export const NO_PARENT = "23503";
 export async function send<Row>(
   actor: Actor,
   build: () => Statement<Row>,
-  refused?: string,
+  refused: readonly string[] = [],
 ): Promise<readonly Sent<Row>[]> {
   const { random, sender, world } = actor;
   const sendings = [sendOnce(world, sender, build(), refused)];
@@ -90,12 +92,12 @@ export async function send<Row>(
   return Promise.all(sendings);
 }
 
-/** `refused`: an SQLSTATE with which the database may refuse the statement. */
+/** `refused`: SQLSTATEs with which the database may refuse the statement. */
 export async function sendOnce<Row>(
   world: World,
   sender: Sender,
   statement: Statement<Row>,
-  refused?: string,
+  refused: readonly string[] = [],
 ): Promise<Sent<Row>> {
   const { tally, errors } = world;
   tally.add("statements");
@@ -105,8 +107,10 @@ export async function sendOnce<Row>(
     const { rows, unanswered } = await sender.send(statement);
     return { rows, unanswered, failed: false, sentAt, answeredAt: performance.now() };
   } catch (error) {
-    if (refused !== undefined && sqlStateOf(error) === refused) tally.add(`refused ${statement.name}`);
-    else errors.push(`${statement.name} over ${sender.way}: ${sqlStateOf(error) ?? ""} ${(error as Error).message}`);
+    const state = sqlStateOf(error);
+    if (state !== undefined && refused.includes(state))
+      tally.add(`${state === FENCED ? "fenced" : "refused"} ${statement.name}`);
+    else errors.push(`${statement.name} over ${sender.way}: ${state ?? ""} ${(error as Error).message}`);
     return { rows: [], unanswered: true, failed: true, sentAt, answeredAt: performance.now() };
   }
 }

@@ -7,6 +7,7 @@ import {
   callLimiter,
   type DataApiDatabase,
   dataApi,
+  fenceTable,
   type Intent,
   type MigrateOptions,
   migrate,
@@ -80,6 +81,7 @@ export const migrations = {
         db,
       );
       await addPipelineColumns(db, "things");
+      await fenceTable(db, "things", { intent: ["to_be_deleted"] });
       await sql`create table logs (id bigint generated always as identity primary key, at timestamptz not null default now(),
         thing_id uuid, message text not null, level text not null default 'info')`.execute(db);
     },
@@ -97,6 +99,8 @@ export interface TestEngine extends AsyncDisposable {
   run<Row>(statement: Statement<Row>): Promise<readonly Row[]>;
   /** Plain SQL as the owner. */
   query<Row extends pg.QueryResultRow>(text: string, values?: readonly unknown[]): Promise<Row[]>;
+  /** Plain SQL as the owner, with the fences of all tables off: what somebody may do where a table has none. */
+  past(text: string, values?: readonly unknown[]): Promise<void>;
   /** Plain SQL as the superuser: what the server does. */
   admin<Row extends pg.QueryResultRow>(text: string): Promise<Row[]>;
   /** Inserts a row; answers its id. */
@@ -126,6 +130,7 @@ export async function createEngineOn(
     api,
     owner,
     query,
+    past: (text, values = []) => runPast(database, text, values),
     admin: async <Row extends pg.QueryResultRow>(text: string) => (await superuser.query<Row>(text)).rows,
     run: async (statement) => (await api.run(statement)).rows,
     async thing(columns = {}) {
@@ -144,6 +149,29 @@ export async function createEngineOn(
     },
     [Symbol.asyncDispose]: () => database.drop(),
   };
+}
+
+async function runPast(database: TestDatabase, text: string, values: readonly unknown[]): Promise<void> {
+  const client = await database.ownerPool.connect();
+  try {
+    const { rows } = await client.query<{ name: string }>(
+      "select g.tgrelid::regclass::text as name from pg_trigger g where g.tgname = 'millrace_fence' order by 1",
+    );
+    const turn = (how: "disable" | "enable") =>
+      client.query(
+        rows
+          .map(({ name }) => `alter table ${name} ${how} trigger millrace_fence, ${how} trigger millrace_fence_delete`)
+          .join("; "),
+      );
+    await client.query("begin");
+    await turn("disable");
+    await client.query(text, [...values]);
+    await turn("enable");
+    await client.query("commit");
+  } finally {
+    await client.query("rollback");
+    client.release();
+  }
 }
 
 export function connect<DB>(database: TestDatabase, secretArn: string, timeLeft?: () => number): DataApiDatabase<DB> {

@@ -2,6 +2,7 @@ import type { Generated, Kysely } from "kysely";
 import { sql } from "kysely";
 import {
   addPipelineColumns,
+  fenceTable,
   type Intent,
   type PipelineColumns,
   type PipelineOptions,
@@ -121,6 +122,9 @@ export const relatedMigrations = {
         db,
       );
       for (const table of ["groups", "members", "tasks"]) await addPipelineColumns(db, table);
+      await fenceTable(db, "groups", { intent: ["wanted"] });
+      await fenceTable(db, "members");
+      await fenceTable(db, "tasks", { intent: ["stop"] });
     },
   },
 };

@@ -119,7 +119,7 @@ test("a volume that goes while its deletion is asked for is not there", async ()
 });
 
 test("pages hold every volume once, newest first, also of one instant", async () => {
-  await api().sql("delete from volumes");
+  await api().sql("truncate volumes, attachments");
   const made = await api().sql(
     `insert into volumes (name, size_gb, created_at) select 'v' || n, 1, '2026-11-30T12:00:00.000001Z'::timestamptz + (n / 3) * interval '1 microsecond'
      from generate_series(1, 10) n returning id`,
@@ -141,7 +141,7 @@ test("pages hold every volume once, newest first, also of one instant", async ()
 });
 
 test("a list can be of one status", async () => {
-  await api().sql("delete from volumes");
+  await api().sql("truncate volumes, attachments");
   const [, active, doomed, dead] = [await create("a"), await create("b"), await create("c"), await create("d")];
   await api().sql("update volumes set status = 'active' where id = $1", [active?.id]);
   await api().sql("update volumes set status = 'active', to_be_deleted = true where id = $1", [doomed?.id]);

@@ -3,7 +3,7 @@ import { claimItems, type Held } from "../../../lib/engine/claim.ts";
 import type { EventName } from "../../../lib/engine/events.ts";
 import { type Finished, finish } from "../../../lib/engine/finish.ts";
 import type { Ports } from "../../../lib/engine/ports.ts";
-import { systemClock } from "../../../lib/index.ts";
+import { fenceTable, systemClock, unfenceTable } from "../../../lib/index.ts";
 import { itemOf, thingOf } from "../../support/endings.ts";
 import { createEngine, type TestEngine } from "../../support/engine.ts";
 import { fetchRows, takeRows } from "../../support/steps.ts";
@@ -15,7 +15,9 @@ let ports: Ports;
 beforeAll(async () => {
   engine = await createEngine();
   await engine.admin(`alter role millrace_app in database ${engine.database.name} set lock_timeout = '300ms'`);
+  await unfenceTable(engine.owner.kysely, "things");
   await engine.query("alter table things add constraint positive check (size > 0), alter name type varchar(20)");
+  await fenceTable(engine.owner.kysely, "things", { intent: ["to_be_deleted"] });
   ports = {
     database: engine.api,
     reader: undefined as never,

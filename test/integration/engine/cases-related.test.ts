@@ -24,7 +24,7 @@ test("a shared row whose job died and then left its state is free for others aft
   await engine.query("update tasks set lock_expires_at = now() - interval '5 min'");
   await engine.query("update members set lock_expires_at = now() - interval '5 min' where lock_token is not null");
   await engine.query("update millrace.items set alive_until = now() - interval '5 min'");
-  await engine.query("update tasks set status = 'done' where id = $1", [dead.id]);
+  await engine.past("update tasks set status = 'done' where id = $1", [dead.id]);
   const other = await endingTask(members[0]!);
   expect(await lockRows(engine, "endings", [other])).toMatchObject([{ result: "contention" }]);
   await sweepRows(engine);
@@ -83,13 +83,13 @@ test("a job whose shared row is held is given back, not failed, and goes through
 test("a main row that is gone locks nothing, and frees what it had locked", async () => {
   const { members } = await engine.group(1);
   const early = await endingTask(members[0]!);
-  await engine.query("delete from tasks where id = $1", [early.id]);
+  await engine.past("delete from tasks where id = $1", [early.id]);
   expect(await lockRows(engine, "endings", [early])).toMatchObject([{ result: "stale", related: {} }]);
   expect(await lockOf(engine, "members", members[0]!)).toEqual(FREE);
 
   const late = await endingTask(members[0]!);
   expect(await lockRows(engine, "endings", [late])).toMatchObject([{ result: "locked" }]);
-  await engine.query("delete from tasks where id = $1", [late.id]);
+  await engine.past("delete from tasks where id = $1", [late.id]);
   expect(await applyRows(engine, [answer(late)], { pipeline: "endings" })).toMatchObject([{ result: "stale" }]);
   expect(await lockOf(engine, "members", members[0]!)).toEqual(FREE);
 });

@@ -245,7 +245,7 @@ describe("the sweep", () => {
     await upkeep("sweep", 200);
     await engine.thing();
     await queueRows(engine);
-    await engine.query("update things set status = 'failed', lock_expires_at = now() - interval '1 h'");
+    await engine.past("update things set status = 'failed', lock_expires_at = now() - interval '1 h'");
     await engine.query("update millrace.items set alive_until = now() - interval '1 h'");
     const looping = loop();
     await nextTick();

@@ -193,7 +193,7 @@ describe("a lock that was lost", () => {
       },
     });
     const messages = await fetchMessages(registry, ports);
-    await engine.query("update things set status = 'failed' where name = 'release'");
+    await engine.past("update things set status = 'failed' where name = 'release'");
     const run = async (...[statement, options]: Parameters<Database["run"]>) => {
       if (statement.name === "release things")
         await engine.query("update things set lock_token = gen_random_uuid() where name = 'release'");

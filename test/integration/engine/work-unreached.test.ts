@@ -64,15 +64,18 @@ test("a claim whose answer was lost is repeated, and counts one attempt", async 
   expect(await itemOf(engine, id)).toMatchObject({ attempts: 0 });
 });
 
-test("a claim that fails for good keeps no message: it would fail again", async () => {
-  const id = await engine.thing();
-  const registry = passes({});
-  const messages = await fetchMessages(registry, testPorts(engine));
-  own.api.faults.add({ kind: "error", code: "22P02", match: "millrace:claim", count: 100 });
-  const ports = portsTo(own.endpoint);
-  expect(await work(registry, messages, ports)).toEqual([]);
-  expect(ports.events.of("claim.failed")).toMatchObject([{ pipeline: "things", id }]);
-});
+test.each(["22P02", "MR001"])(
+  "a claim that fails for good (%s) keeps no message: it would fail again",
+  async (code) => {
+    const id = await engine.thing();
+    const registry = passes({});
+    const messages = await fetchMessages(registry, testPorts(engine));
+    own.api.faults.add({ kind: "error", code, match: "millrace:claim", count: 100 });
+    const ports = portsTo(own.endpoint);
+    expect(await work(registry, messages, ports)).toEqual([]);
+    expect(ports.events.of("claim.failed")).toMatchObject([{ pipeline: "things", id }]);
+  },
+);
 
 test("what goes wrong after the claim keeps no message: the row comes back by itself", async () => {
   const id = await engine.thing();

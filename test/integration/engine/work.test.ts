@@ -86,7 +86,7 @@ describe("one row", () => {
     const id = await engine.thing();
     const registry = passes({});
     const messages = await fetchMessages(registry, ports);
-    await engine.query("update things set status = 'failed' where id = $1", [id]);
+    await engine.past("update things set status = 'failed' where id = $1", [id]);
     const before = await thingOf(engine, id);
     await work(registry, messages, ports);
     expect(ports.events.of("item.released")).toMatchObject([{ pipeline: "things", id }]);

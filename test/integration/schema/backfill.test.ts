@@ -2,6 +2,7 @@ import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { backfill } from "../../../lib/index.ts";
 import { createEngine, type TestEngine } from "../../support/engine.ts";
+import { impatientClock } from "../../support/migrations.ts";
 import { until } from "../../support/until.ts";
 
 let engine: TestEngine;
@@ -65,6 +66,26 @@ test("a row that no longer needs it when its lock is had is left alone", async (
   await other.query("commit");
   expect(await running).toBe(24);
   expect(await engine.query("select note from things where size = 7")).toEqual([{ note: "theirs" }]);
+});
+
+test("with a clock, held rows are waited for, and nobody's lock is written past", async () => {
+  const hold =
+    "update things set lock_owner = 'things', lock_token = gen_random_uuid(), lock_expires_at = now() + interval '1 h' where size";
+  await engine.query(`${hold} in (3, 12)`);
+  await expect(backfill(engine.owner, job)).rejects.toMatchObject({ code: "ROW_FENCED" });
+  const unlock = ["lock_token = null", "lock_expires_at = now() - interval '1 s'"];
+  const found: number[] = [];
+  const whenFree = impatientClock(async () => {
+    found.push(await done());
+    await engine.query(`update things set ${unlock.shift()} where size = ${unlock.length === 1 ? 3 : 12}`);
+  });
+  expect(await backfill(engine.owner, { ...job, whenFree })).toBe(25);
+  expect(found).toEqual([23, 24]);
+  const rows = await engine.query("select lock_token, lock_owner from things where size in (3, 12) order by size");
+  expect(rows).toEqual([
+    { lock_token: null, lock_owner: "things" },
+    { lock_token: null, lock_owner: null },
+  ]);
 });
 
 test("an empty table is done at once", async () => {

@@ -55,6 +55,7 @@ describe("a thief that has not committed", () => {
     const a = await takeNew(engine);
     const thief = await engine.database.connect();
     await thief.query("begin");
+    await thief.query("select set_config('millrace.deleting', 'on', true)");
     await thief.query("delete from things where id = $1", [a.id]);
     const applying = applyRows(engine, [answer(a)], { inserts: [logOf(a)] });
     await untilBlocked(engine);

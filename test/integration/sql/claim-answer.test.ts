@@ -50,7 +50,7 @@ test.each([
 ])("the answer names the state that the row is in now: %s", async (_, change, state) => {
   await engine.thing();
   const keys = await queueRows(engine);
-  await engine.query(`update things set ${change}`);
+  await engine.past(`update things set ${change}`);
   expect(await claimRows(engine, keys)).toMatchObject([{ result: "ours", state }]);
 });
 

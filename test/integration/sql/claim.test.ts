@@ -60,7 +60,7 @@ test("a token that was never the row's is stale and changes nothing", async () =
 test("a row that is gone is stale", async () => {
   await engine.thing();
   const keys = await fetchKeys(engine);
-  await engine.query("delete from things");
+  await engine.past("delete from things");
   expect(await claimRows(engine, keys)).toMatchObject([{ result: "stale" }]);
 });
 

@@ -205,7 +205,7 @@ describe("release", () => {
   test("hints the pipeline that the row is ready for by now", async () => {
     const id = await engine.thing();
     const { token } = await fetchRows(engine);
-    await engine.query("update things set status = 'active'");
+    await engine.past("update things set status = 'active'");
     const [claimed] = await claimRows(engine, [{ id, token }]);
     expect(claimed).toMatchObject({ result: "ours", state: null });
     expect(await endRows(engine, "release", [claimed!])).toMatchObject([{ result: "ended", hint: "checks" }]);

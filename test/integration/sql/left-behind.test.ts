@@ -58,7 +58,7 @@ describe("a row that waits with its owner kept, and becomes another pipeline's",
 
   test("while its pass runs: contention keeps no owner, and hints that pipeline", async () => {
     const { id, claimed } = await wanting();
-    await engine.query("update tasks set status = 'waiting' where id = $1", [id]);
+    await engine.past("update tasks set status = 'waiting' where id = $1", [id]);
     const ended = await endRows(engine, "reset", [claimed], { pipeline: "endings", keep: true });
     expect(ended).toMatchObject([{ result: "ended", hint: "tasks" }]);
     expect(await lockOf(engine, "tasks", id)).toEqual(FREE);
@@ -70,7 +70,7 @@ describe("a row that waits with its owner kept, and becomes another pipeline's",
     const claimed = await takeRow(engine, "endings", id);
     expect(await lockRows(engine, "endings", [claimed])).toMatchObject([{ result: "locked" }]);
     await hold(engine, "members", members[0]!);
-    await engine.query("update tasks set status = 'waiting' where id = $1", [id]);
+    await engine.past("update tasks set status = 'waiting' where id = $1", [id]);
     const scope = scopeOf(engine.registry, engine.registry.get("endings"));
     const related = [relatedGroup("members", claimed, members)];
     const [result] = await engine.run(applySql(scope, [answer(claimed)], { related }));

@@ -57,7 +57,7 @@ describe("children", () => {
   test("the main row is answered as it is under the locks, with its due_at to the microsecond", async () => {
     const { id } = await engine.group(1);
     const group = await takeRow(engine, "groups", id);
-    await engine.query("update groups set name = 'renamed', due_at = '2020-01-01 00:00:00.123456+00' where id = $1", [
+    await engine.past("update groups set name = 'renamed', due_at = '2020-01-01 00:00:00.123456+00' where id = $1", [
       id,
     ]);
     const [answer] = await lockRows(engine, "groups", [group]);
@@ -136,7 +136,7 @@ describe("children", () => {
   test("a row that changed its state is moved: nothing is locked", async () => {
     const { id, members } = await engine.group(1);
     const group = await takeRow(engine, "groups", id);
-    await engine.query("update groups set status = 'closing' where id = $1", [id]);
+    await engine.past("update groups set status = 'closing' where id = $1", [id]);
     expect((await lockRows(engine, "groups", [group]))[0]).toMatchObject({ result: "moved", related: {} });
     expect(await lockOf(engine, "members", members[0]!)).toEqual(FREE);
   });

@@ -132,7 +132,12 @@ describe("a list of shared rows", () => {
     const other = await engine.database.connect();
     try {
       await other.query("begin");
-      await other.query("update tasks set member_ids = array[$2]::uuid[] where id = $1", [task.id, members[1]]);
+      // past the fence: by a token that nobody sees
+      await other.query("update tasks set member_ids = array[$2]::uuid[], lock_token = $1 where id = $1", [
+        task.id,
+        members[1],
+      ]);
+      await other.query("update tasks set lock_token = $2 where id = $1", [task.id, task.token]);
       const locking = lockRows(engine, "tasks", [task]);
       await untilBlocked(engine);
       await other.query("commit");

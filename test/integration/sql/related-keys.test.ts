@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { fenceTable } from "../../../lib/index.ts";
 import { applySql, type Beside } from "../../../lib/sql/apply.ts";
 import { scopeOf } from "../../../lib/sql/parts.ts";
 import { FREE, lockOf, lockRows, relatedGroup, takeRow } from "../../support/related-steps.ts";
@@ -11,6 +12,7 @@ beforeAll(async () => {
   await engine.query(`alter table members drop constraint members_group_id_fkey,
     add foreign key (group_id) references groups on delete cascade`);
   await engine.query("alter table tasks add foreign key (member_id) references members on delete set null");
+  await fenceTable(engine.owner.kysely, "tasks", { intent: ["stop", "member_id"] });
 });
 afterAll(() => engine?.[Symbol.asyncDispose]());
 beforeEach(() => engine.clear());
@@ -43,7 +45,7 @@ describe("foreign keys that act by themselves", () => {
     await engine.query("update tasks set member_ids = member_ids || $1::uuid[]", [others]);
     const claimed = await takeRow(engine, "tasks", id);
     expect(await lockRows(engine, "tasks", [claimed])).toMatchObject([{ result: "locked" }]);
-    await engine.query("delete from groups where id = $1", [group]);
+    await engine.past("delete from groups where id = $1", [group]);
     const related = relatedGroup("members", claimed, [...members, ...others]);
     expect(await write("tasks", claimed, {}, { related: [related] })).toMatchObject({ result: "contention" });
     expect(await lockOf(engine, "members", others[0]!)).toEqual(FREE);

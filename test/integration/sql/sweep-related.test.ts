@@ -80,7 +80,7 @@ describe("dead related locks", () => {
     ["is gone", "delete from tasks"],
   ])("are freed while they are live, and their item ends in the same run: the main row %s", async (_, change) => {
     const { id, member: shared } = await heldTask();
-    await engine.query(change);
+    await engine.past(change);
     expect(await sweep()).toEqual({ unlocked: { members: 1 }, ended: 1, left: 0 });
     expect(await member(shared)).toEqual(FREE);
     expect(await item(id)).toMatchObject({ state: "lost", finished: true, related: null });
@@ -135,7 +135,7 @@ describe("dead related locks", () => {
 
   test("of a row that this very sweep unlocks are freed by the next, which finds them", async () => {
     const { id, member: shared } = await heldTask();
-    await engine.query("update tasks set status = 'done'");
+    await engine.past("update tasks set status = 'done'");
     await engine.query("update tasks set lock_expires_at = now() - interval '5 min'");
     expect(await sweep()).toEqual({ unlocked: { tasks: 1 }, ended: 0, left: 1 });
     expect(await item(id)).toMatchObject({ state: "lost", finished: false });

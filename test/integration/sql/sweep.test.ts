@@ -19,7 +19,7 @@ async function deadRow(change = "note = 'dead'", ago = GRACE + 5): Promise<strin
   await takeRows(engine);
   await engine.query("update millrace.items set alive_until = now() - interval '40 s' where item_id = $1", [id]);
   // one that becomes ready by the change would become due by it
-  await engine.query(`update things set ${change} where id = $1`, [id]);
+  await engine.past(`update things set ${change} where id = $1`, [id]);
   await engine.query("update things set lock_expires_at = now() - make_interval(secs => $2) where id = $1", [id, ago]);
   return id;
 }
@@ -84,7 +84,7 @@ test.each([
 ])("an item whose row %s is ended, and its room free again", async (_, change) => {
   for (let n = 0; n < 4; n++) await engine.thing();
   await queueRows(engine);
-  await engine.query(change);
+  await engine.past(change);
   await engine.thing();
   expect(await fetchRows(engine)).toMatchObject({ why: "full" });
   expect(await sweepRows(engine)).toMatchObject({ unlocked: 0, ended: 4 });

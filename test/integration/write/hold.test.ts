@@ -138,7 +138,7 @@ describe("a write to several rows", () => {
     async (how) => {
       const [a, b, c] = (await engine.group(3)).members as [string, string, string];
       await writerOn(engine).withLock("members", [a, b, c], {}, async (_, held) => {
-        if (how === "deleted") await engine.query("delete from members where id = $1", [b]);
+        if (how === "deleted") await engine.past("delete from members where id = $1", [b]);
         else {
           await engine.query("update members set lock_expires_at = now() - interval '1 s' where id = $1", [b]);
           await takeRow(engine, "members", b);

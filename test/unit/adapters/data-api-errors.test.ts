@@ -19,6 +19,7 @@ describe("SQLState", () => {
     ['ERROR: relation "x" does not exist; Position: 15; SQLState: 42P01', "42P01", "failed"],
     ["ERROR: something\n  Detail: Key (id)=(1) already exists.; SQLState: 23505 ", "23505", "failed"],
     ["ERROR: canceling statement due to statement timeout; SQLState: 57014", "57014", "failed"],
+    ["ERROR: row 1 of things is held by things: use the writer; SQLState: MR001", "MR001", "failed"],
   ])("of %s is %s: %s", (message, sqlState, failure) => {
     expect(classify(sqlError(message))).toEqual({ failure, sqlState, message });
   });

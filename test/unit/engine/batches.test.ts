@@ -8,7 +8,12 @@ type Row = { readonly id: string };
 type Answer = readonly Row[] | Error | Promise<readonly Row[]>;
 
 const failed = (sqlState: string | undefined, unanswered = false) =>
-  new MillraceError("STATEMENT_FAILED", { statement: "apply", message: "no", sqlState, unanswered });
+  new MillraceError(sqlState === "MR001" ? "ROW_FENCED" : "STATEMENT_FAILED", {
+    statement: "apply",
+    message: "no",
+    sqlState,
+    unanswered,
+  });
 const unanswered = () => new MillraceError("DATABASE_UNANSWERED", { statement: "apply" });
 
 /** Runs a batch against answers that a test makes; notes who was asked and told what. */
@@ -69,6 +74,7 @@ describe("a batch that one item stops", () => {
     ["a column that is not there", "42703"],
     ["a trigger that raises", "P0001"],
     ["a view that refuses it", "44000"],
+    ["a fence that refuses it", "MR001"],
     ["an answer that is too large", undefined],
   ])("by %s is repeated one by one, patiently, and only the culprit fails", async (_, sqlState) => {
     const { calls, settles, outcomes, done } = await run(["a", "b", "c"], (some) =>
@@ -83,7 +89,7 @@ describe("a batch that one item stops", () => {
     ]);
     expect(new Set(settles.flat())).toEqual(new Set(["a", "b", "c"]));
     expect(outcomes.get("a")).toEqual({ row: { id: "a" }, unanswered: false });
-    expect(outcomes.get("b")).toMatchObject({ error: { code: "STATEMENT_FAILED", details: { sqlState } } });
+    expect(outcomes.get("b")).toMatchObject({ error: { details: { sqlState } } });
     expect(outcomes.get("c")).toEqual({ row: { id: "c" }, unanswered: false });
   });
 
