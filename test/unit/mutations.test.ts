@@ -14,10 +14,10 @@ test.each(names)("each mutation of %s finds its text once, and the tests that sh
   const { mutations } = (await import(`../mutations/${name}.ts`)) as { readonly mutations: readonly Mutation[] };
   expect(mutations).not.toEqual([]);
   const wrong = mutations.flatMap(({ file, tests, also = [], ...first }) => {
-    const source = readFileSync(join(root, file), "utf8");
-    const lost = [first, ...also].filter(({ remove }) => source.split(remove).length !== 2);
+    const changes = [first, ...also].map((change) => ({ file, ...change }));
+    const lost = changes.filter((c) => readFileSync(join(root, c.file), "utf8").split(c.remove).length !== 2);
     return [
-      ...lost.map(({ remove }) => `${file}, not once: ${remove}`),
+      ...lost.map((c) => `${c.file}, not once: ${c.remove}`),
       ...tests.filter((test) => !existsSync(join(root, test))).map((test) => `no file ${test}`),
     ];
   });
