@@ -59,7 +59,7 @@ export const ERRORS = {
   STATEMENT_FAILED: { status: 500, text: "{statement} failed: {message}" },
   VALUE_UNSUPPORTED: { status: 500, text: "a value of type {type} cannot be sent to the database" },
   ENVIRONMENT: { status: 500, text: "environment variable {variable} is {problem}" },
-  ROW_FENCED: { status: 409, text: "{statement} was refused: {message}" },
+  ROW_FENCED: { status: 409, text: "{statement} goes past a lock: {message}" },
   FENCE_COLUMN: { status: 500, text: "the fence of {table}: {columns} {problem}" },
   MIGRATION_LOCKED: { status: 503, text: "another migration holds the lock until {until}; waited {seconds} s" },
   MIGRATION_LOCK_LOST: { status: 500, text: "the migration lock was lost to another run; nothing more was done" },

@@ -85,7 +85,7 @@ test("through the Data API the refusal has a code, says what to do, and is not r
   const { id } = await heldGroup();
   const refusal = engine.api.run(plain("update groups set name = 'x'"), { patient: true });
   await expect(refusal).rejects.toMatchObject(fenced);
-  await expect(refusal).rejects.toThrow(`plain groups was refused: ERROR: row ${id} of groups is held by groups: use`);
+  await expect(refusal).rejects.toThrow(`plain groups goes past a lock: ERROR: row ${id} of groups is held by groups: use`);
   await expect(engine.api.read("a write", (db) => sql`delete from groups`.execute(db))).rejects.toMatchObject(fenced);
 });
 

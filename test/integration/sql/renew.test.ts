@@ -148,10 +148,10 @@ test("a renewal that waits for a change by somebody else is renewed", async () =
   await engine.thing();
   const claimed = await takeRows(engine);
   await using other = await openTransaction(engine);
-  await other.query("update things set to_be_deleted = false");
+  await other.query("update things set to_be_deleted = true");
   const renewing = renewRows(engine, claimed);
   await untilBlocked(engine);
   await other.commit();
   expect(await renewing).toEqual([true]);
-  expect(await engine.query("select note from things")).toEqual([{ note: "theirs" }]);
+  expect(await engine.query("select to_be_deleted from things")).toEqual([{ to_be_deleted: true }]);
 });
