@@ -65,13 +65,6 @@ export const mutations: readonly Mutation[] = [
   },
   {
     file: fence,
-    remove: 'const WITHOUT_EQUALITY = ["json", "_json"];',
-    by: "const WITHOUT_EQUALITY: string[] = [];",
-    tests: columns,
-    guard: "a table with json columns can be fenced",
-  },
-  {
-    file: fence,
     remove: "columns.filter((c) => c.keyed && !intent.includes(c.name))",
     by: "columns.filter((c) => c.keyed && c.name === '')",
     tests: columns,

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { createEngine, type TestEngine } from "../../support/engine.ts";
+import { createEngine, type TestEngine, testRegistry } from "../../support/engine.ts";
 import { answer, applyRows, claimRows, fetchRows, untilBlocked } from "../../support/steps.ts";
 import { ago, ahead, itemOf, lockOf } from "../../support/upkeep.ts";
 
@@ -148,4 +148,9 @@ test("a fetch tells how long the last heartbeat is ago", async () => {
   expect((await fetchRows(engine)).beat_age).toBeNull();
   await engine.query("insert into millrace.upkeep values ('heartbeat', now() - interval '40 s'), ('sweep', now())");
   expect((await fetchRows(engine)).beat_age).toEqual(ago(40));
+});
+
+test("a fetch takes a hundred rows at most, however many workers there are", async () => {
+  await engine.query("insert into things (name) select 'n' || g from generate_series(1, 110) g");
+  expect((await fetchRows({ ...engine, registry: testRegistry({ workers: 60 }) })).ids).toHaveLength(100);
 });

@@ -164,6 +164,35 @@ describe("children", () => {
     expect(await lockOf(engine, "members", members[0]!)).toEqual(FREE);
   });
 
+  test("an item that somebody ends at this moment has lost the row: stale, and no child is locked", async () => {
+    const { id, members } = await engine.group(1);
+    const group = await takeRow(engine, "groups", id);
+    await using sweeper = await openTransaction(engine);
+    await sweeper.query("update millrace.items set state = 'lost', lock_token = null, finished_at = now()");
+    const locking = lockRows(engine, "groups", [group]);
+    await untilBlocked(engine);
+    await sweeper.commit();
+    expect((await locking)[0]!.result).toBe("stale");
+    expect(await lockOf(engine, "members", members[0]!)).toEqual(FREE);
+  });
+
+  test.each([
+    ["becomes another parent's", "group_id = $2"],
+    ["is not wanted any more", "status = case when $2::uuid is null then 'idle' else 'gone' end"],
+  ])("a child that %s while the statement waits for the main row is not locked", async (_, set) => {
+    const { id, members } = await engine.group(1);
+    const { id: other } = await engine.group(0);
+    const group = await takeRow(engine, "groups", id);
+    await using open = await openTransaction(engine);
+    await open.query("select 1 from groups where id = $1 for update", [id]);
+    await open.query(`update members set ${set} where id = $1`, [members[0], other]);
+    const locking = lockRows(engine, "groups", [group]);
+    await untilBlocked(engine);
+    await open.commit();
+    expect((await locking)[0]).toMatchObject({ result: "contention", missing: { members } });
+    expect(await lockOf(engine, "members", members[0]!)).toEqual(FREE);
+  });
+
   test("a dead lock that was taken anew meanwhile is held, not dead", async () => {
     const { id, members } = await engine.group(1);
     const task = await engine.insert("tasks", { status: "ending", member_id: members[0] });
