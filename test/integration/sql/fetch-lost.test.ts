@@ -89,7 +89,8 @@ test("maxAttempts 1 means that the first death is the last", async () => {
   await takeRows(strict);
   await strict.query("update things set lock_expires_at = now() - interval '1 s'");
   expect(await fetchRows(strict)).toMatchObject({ why: "empty", ids: [], lost: [{ id, attempts: 1, dead: true }] });
-  expect(await itemOf(strict, id)).toMatchObject({ state: "dead" });
+  // whoever asks for it again gets a suspect
+  expect(await itemOf(strict, id)).toMatchObject({ state: "dead", suspect: true });
 });
 
 test("a row that was asked for since its worker took it is taken at once, its attempts start again", async () => {
