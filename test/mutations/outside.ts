@@ -32,13 +32,6 @@ export const mutations: readonly Mutation[] = [
   },
   {
     file: write,
-    remove: "and i.pipeline = m.pipeline and i.finished_at is not null),\nupd",
-    by: "and i.pipeline = m.pipeline),\nupd",
-    tests: holds,
-    guard: "a write of a holder leaves the attempts of an item in flight alone",
-  },
-  {
-    file: write,
     remove: "lock_token = k.next, lock_expires_at = now() + make_interval(secs => ${sql.lit(seconds)}), due_at",
     by: "lock_token = k.next, due_at",
     tests: holds,
