@@ -7,6 +7,7 @@ import { type Listening, listen, readBody } from "./http.ts";
 import type { Access } from "./iam/access.ts";
 import { describeAccess } from "./iam/describe-access.ts";
 import type { LambdaFunction } from "./lambda/lambda-function.ts";
+import type { CrashOptions } from "./postgres.ts";
 import { parseQueueFault, type QueueFaults } from "./sqs/faults.ts";
 
 /** What can be controlled. */
@@ -18,6 +19,8 @@ export interface Controlled {
   readonly access: Access;
   /** The six characters behind the names of secrets, which differ from stack to stack. */
   readonly secretSuffix: string;
+  /** Kills the database and starts it again; answers its new process. */
+  crashDatabase(options: CrashOptions): Promise<number>;
   /** Where the local cloud answers; `/cloud/...` is passed on to it. */
   readonly cloudUrl: string;
 }
@@ -51,6 +54,7 @@ const ROUTES: readonly (readonly [string, RegExp, Route])[] = [
   ["DELETE", /^\/data-api\/faults$/, clearDataApiFaults],
   ["GET", /^\/data-api\/stats$/, (c) => ok(c.dataApi.stats())],
   ["GET", /^\/access$/, (c) => ok(describeAccess(c.access, c.secretSuffix))],
+  ["POST", /^\/database\/kill$/, killDatabase],
   ["POST", /^\/cloud\/(?<name>faults)$/, cloud],
   ["GET", /^\/cloud\/(?<name>faults|log)$/, cloud],
   ["DELETE", /^\/cloud\/(?<name>faults)$/, cloud],
@@ -125,6 +129,17 @@ function changeFunction({ functions }: Controlled, { name, action }: Call): Answ
     default:
       return ok({ ...describe(fn), pids: fn.kill() });
   }
+}
+
+/** Answers when it accepts connections again. */
+async function killDatabase({ crashDatabase }: Controlled, call: Call): Promise<Answer> {
+  const { how = "kill", seconds = 0 } = (await call.json()) as Record<string, unknown>;
+  const bad = (field: string, problem: string) => new LocalError("BAD_REQUEST", { field, problem });
+  if (how !== "kill" && how !== "immediate") throw bad("how", "must be kill or immediate");
+  if (!(typeof seconds === "number" && seconds >= 0 && seconds <= 600)) throw bad("seconds", "must be from 0 to 600");
+  const from = performance.now();
+  const pid = await crashDatabase({ how, awaySeconds: seconds });
+  return ok({ pid, awaySeconds: Math.round(performance.now() - from) / 1000 });
 }
 
 function queue({ queues }: Controlled, name: string): string {

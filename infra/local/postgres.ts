@@ -1,16 +1,15 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
 import pg from "pg";
 import { LocalError } from "./errors.ts";
 import { type Account, serverAccount } from "./postgres/account.ts";
 import { type Binaries, findBinaries } from "./postgres/binaries.ts";
 import { type DataDirectory, openDataDirectory, placeFor } from "./postgres/data-directory.ts";
-import { endOrphans, forgetKeeper, noteKeeper } from "./postgres/orphans.ts";
+import { endOrphans, noteKeeper } from "./postgres/orphans.ts";
 import { claimPort, portInUse } from "./postgres/port.ts";
+import { Server } from "./postgres/server.ts";
 
 const HOST = "127.0.0.1";
 const SUPERUSER = "postgres";
-const STOP_PATIENCE_MS = 15_000;
 const PORT_ATTEMPTS = 5;
 
 /** What `startPostgres` is told. */
@@ -31,11 +30,24 @@ export interface Postgres {
   readonly password: string;
   /** Where the data really live. */
   readonly dataDir: string;
+  /** Of the postmaster; another one after `crash`. */
   readonly pid: number;
   /** Connection string of the superuser. */
   url(database: string): string;
+  /**
+   * Kills the server as a lost machine would (SIGKILL for each of its processes), or by an immediate shutdown, leaves it
+   * away for so long, and starts it again on the same data and port. Resolves when it accepts connections. POSTGRES_START.
+   */
+  crash(options?: CrashOptions): Promise<void>;
   /** Stops the server in good order; the data stay. */
   stop(): Promise<void>;
+}
+
+export interface CrashOptions {
+  /** Default `kill`. */
+  readonly how?: "kill" | "immediate";
+  /** How long nothing listens, besides the time that the recovery takes. Default 0. */
+  readonly awaySeconds?: number;
 }
 
 /**
@@ -50,17 +62,31 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
   await endOrphans(place);
   const directory = await openDataDirectory(place, binaries, account);
   await noteKeeper(place);
-  const { child, port } = await launch(binaries, account, directory, options);
+  const first = await launch(binaries, account, directory, options);
+  const { port } = first;
   const url = (database: string) => connectionString(port, directory.password, database);
-  const stop = stopper(child, place);
+  const server = new Server(place, first.child, () =>
+    launchOn(port, binaries, account, directory, options.settings ?? {}),
+  );
   try {
     if (binaries.has("pg_stat_statements")) await addStatistics(url);
   } catch (error) {
-    await stop();
+    await server.stop();
     throw error;
   }
-  const pid = child.pid ?? 0;
-  return { host: HOST, port, superuser: SUPERUSER, password: directory.password, dataDir: place, pid, url, stop };
+  return {
+    host: HOST,
+    port,
+    superuser: SUPERUSER,
+    password: directory.password,
+    dataDir: place,
+    get pid() {
+      return server.pid;
+    },
+    url,
+    crash: (crash = {}) => server.crash(crash),
+    stop: () => server.stop(),
+  };
 }
 
 function connectionString(port: number, password: string, database: string): string {
@@ -145,20 +171,4 @@ async function addStatistics(url: (database: string) => string): Promise<void> {
     await client.query("create extension if not exists pg_stat_statements");
     await client.end();
   }
-}
-
-function stopper(child: ChildProcess, dataDir: string): () => Promise<void> {
-  const atExit = () => child.kill("SIGINT");
-  process.once("exit", atExit);
-  return async () => {
-    process.off("exit", atExit);
-    if (child.exitCode === null && child.signalCode === null) {
-      const exited = once(child, "exit");
-      child.kill("SIGINT");
-      const patience = setTimeout(() => child.kill("SIGQUIT"), STOP_PATIENCE_MS);
-      await exited;
-      clearTimeout(patience);
-    }
-    await forgetKeeper(dataDir);
-  };
 }

@@ -7,6 +7,7 @@ import { createDataApi, type DataApi } from "./data-api/index.ts";
 import type { Foundation } from "./foundation.ts";
 import { serveFunctionUrl } from "./function-urls.ts";
 import type { LambdaFunction } from "./lambda/lambda-function.ts";
+import type { CrashOptions } from "./postgres.ts";
 import { type SqsFront, startSqs } from "./sqs/front.ts";
 import type { StackOptions } from "./stack.ts";
 import type { StateFolder } from "./state.ts";
@@ -56,6 +57,11 @@ export async function startServices(
     dataApi,
     access,
     secretSuffix: secrets.suffix,
+    crashDatabase: async (crash: CrashOptions) => {
+      await foundation.postgres.crash(crash);
+      state.processes.add(foundation.postgres.pid, "postgres");
+      return foundation.postgres.pid;
+    },
     cloudUrl: cloud.url,
   };
   const control = await serveControl(controlled, 0);

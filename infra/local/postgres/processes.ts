@@ -48,3 +48,9 @@ export function signal(pid: number, name: NodeJS.Signals): void {
     if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
   }
 }
+
+/** Ends the postmaster and its children with SIGKILL, as a machine that is lost. Those that are left end by themselves. */
+export function killServer(dataDir: string, postmaster: number): void {
+  signal(postmaster, "SIGKILL");
+  for (const pid of serverProcesses(dataDir, undefined)) signal(pid, "SIGKILL");
+}

@@ -123,6 +123,43 @@ describe("a server", () => {
   });
 });
 
+describe("a crash", () => {
+  test.each(["kill", "immediate"] as const)(
+    "by %s ends what runs, and the server comes back on its port with what was committed",
+    async (how) => {
+      await made();
+      const server = await start();
+      const { pid, port } = server;
+      const client = new pg.Client({ connectionString: server.url("postgres") });
+      client.on("error", () => undefined);
+      await client.connect();
+      await client.query("create table kept as select 1 as a");
+      await client.query("begin");
+      await client.query("insert into kept values (2)");
+      const busy = client.query("select pg_sleep(300)").catch(() => "ended");
+      await server.crash({ how });
+      expect(await busy).toBe("ended");
+      expect(lives(pid)).toBe(false);
+      expect(lives(server.pid)).toBe(true);
+      expect(server.port).toBe(port);
+      expect(await query(server.url("postgres"), "select a from kept")).toEqual([{ a: 1 }]);
+    },
+  );
+
+  test("leaves nobody listening for as long as it is told, and a stop meanwhile ends it for good", async () => {
+    await made();
+    const server = await start();
+    const { pid } = server;
+    const crashed = server.crash({ awaySeconds: 1 });
+    await until(() => !lives(pid), { what: "the postmaster to be gone" });
+    await expect(query(server.url("postgres"), "select 1")).rejects.toThrow("ECONNREFUSED");
+    await server.stop();
+    await crashed;
+    await expect(query(server.url("postgres"), "select 1")).rejects.toThrow("ECONNREFUSED");
+    expect(existsSync(join(dataDir, "postmaster.pid"))).toBe(false);
+  });
+});
+
 describe("after a kill", () => {
   test("of its keeper, the server left behind is ended and its data taken over", async () => {
     const { keeper, pid, url } = await keep();

@@ -250,6 +250,26 @@ describe("a running stack", () => {
     });
   });
 
+  test("control: the database is killed and comes back; meanwhile the Data API answers 504, and whoever waits hears of it", async () => {
+    const sql = async (text: string) => (await invoke({ does: "sql", sql: text })).payload;
+    await sql("create table if not exists kept (a int)");
+    await sql("insert into kept values (1)");
+    const busy = sql("insert into kept select 2 from pg_sleep(300)");
+    const runs = "select 1 from pg_stat_activity where query like 'insert into kept select%' and state = 'active'";
+    await until(async () => (await stack.sql(runs)).length > 0, { what: "the long statement" });
+    const killed = stack.control("POST", "/database/kill", { seconds: 1 });
+    expect(await busy).toEqual({ status: 504, body: {} });
+    expect(await sql("select 1")).toEqual({ status: 504, body: {} });
+    const { status, body } = await killed;
+    expect([status, body.awaySeconds >= 1]).toEqual([200, true]);
+    expect(new ProcessTable(join(stack.stateDir, "processes.jsonl")).alive().map(({ pid }) => pid)).toContain(body.pid);
+    expect((await sql("select a from kept")).body.records).toEqual([[{ longValue: 1 }]]);
+    expect(await stack.control("POST", "/database/kill", { how: "slowly" })).toMatchObject({
+      status: 400,
+      body: { code: "BAD_REQUEST" },
+    });
+  });
+
   test("a second stack in the same folder is refused, and the first goes on", async () => {
     const second = start({ stateDir: stack.stateDir, args: [] });
     // local.json of the first is there at once, so the second is watched by what it leaves: nothing changed.
