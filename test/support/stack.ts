@@ -50,6 +50,8 @@ export interface LocalStackOptions {
   /** Default: the app's, synthesized once for all tests of a run. */
   readonly assembly?: string;
   readonly timeoutMs?: number;
+  /** In a process group of its own, which a Ctrl-C in the terminal does not reach. Default false. */
+  readonly detached?: boolean;
 }
 
 /** Starts the stack as `npm start` does, without its proof; throws STACK_DIED when it ends instead. */
@@ -59,7 +61,8 @@ export async function startLocalStack(options: LocalStackOptions = {}): Promise<
   chmodSync(stateDir, 0o755); // as root, PostgreSQL runs as another user and must get into it
   const ports = ["--port", "0", "--database-port", "0"];
   const args = ["--state-dir", stateDir, ...ports, "--assembly", assembly, "--no-proof", ...(options.args ?? [])];
-  const child = spawn(process.execPath, [join(ROOT, "infra/local/run.ts"), ...args], { cwd: ROOT });
+  const { detached = false } = options;
+  const child = spawn(process.execPath, [join(ROOT, "infra/local/run.ts"), ...args], { cwd: ROOT, detached });
   let output = "";
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (output += chunk));
   const file = join(stateDir, "local.json");
