@@ -3,7 +3,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
-import type { Random } from "../stress/random.ts";
+import { type Random, seededRandom } from "../stress/random.ts";
 import type { Tally } from "../stress/tally.ts";
 import type { LocalStack } from "../support/stack.ts";
 import { type Kills, noteKill } from "./recovery.ts";
@@ -35,9 +35,9 @@ const KINDS: readonly (readonly [number, Inject])[] = [
   [4, killOther("fetcher")],
   [4, killOther("heartbeater")],
   [3, killOther("api")],
-  [5, freeze],
-  [3, killInstance],
-  [4, killDatabase],
+  [7, freeze],
+  [5, killInstance],
+  [5, killDatabase],
   [24, queueFault],
   [24, dataApiFault],
   [11, cloudFault],
@@ -50,7 +50,9 @@ export async function inject(parts: FaultParts, signal: AbortSignal): Promise<vo
   const underWay = new Set<Promise<void>>();
   while (!signal.aborted) {
     const kind = random.pick(chances);
-    const doing = kind(parts, signal).then(
+    // numbers of its own, so that the choice of the next does not hang on how fast this one is
+    const own = seededRandom(random.below(1_000_000_000));
+    const doing = kind({ ...parts, random: own }, signal).then(
       (name) => void (name !== undefined && faults.add(name)),
       (error: unknown) => void wants.surprises.push(`a fault could not be made: ${String(error)}`),
     );
@@ -91,17 +93,25 @@ const ASKS: Readonly<Record<string, readonly string[]>> = {
 /** A pass is made to take so long, and its worker waited for so long. */
 const CAUGHT_SECONDS = 6;
 
-/** Kills all processes of a worker: one whose passes wait for the cloud, or any, whatever it does at that moment. */
-async function killWorker(parts: FaultParts, signal: AbortSignal): Promise<string | undefined> {
-  const { stack, random, kills } = parts;
-  const name = random.percent(75) ? random.pick(Object.keys(ASKS)) : random.pick(workers(parts));
+/**
+ * A worker function in the middle of a pass that waits for the cloud; or any worker, whatever it does at that moment, as
+ * some ask the cloud for nothing and others have nothing to do.
+ */
+async function caughtWorker(parts: FaultParts, signal: AbortSignal): Promise<string> {
+  const { stack, random } = parts;
+  const name = random.percent(80) ? random.pick(Object.keys(ASKS)) : random.pick(workers(parts));
   const op = random.pick(ASKS[name] ?? [""]);
   const after = random.next() * 2;
-  if (op !== "") {
-    await control(stack, "POST", "/cloud/faults", { match: op, kind: "delay", seconds: CAUGHT_SECONDS, count: 2 });
-    const until = performance.now() + CAUGHT_SECONDS * 1000;
-    while (!signal.aborted && performance.now() < until && !(await isProcessing(stack, name, after))) await wait(100);
-  }
+  if (op === "") return name;
+  await control(stack, "POST", "/cloud/faults", { match: op, kind: "delay", seconds: CAUGHT_SECONDS, count: 2 });
+  const until = performance.now() + CAUGHT_SECONDS * 1000;
+  while (!signal.aborted && performance.now() < until && !(await isProcessing(stack, name, after))) await wait(100);
+  return name;
+}
+
+async function killWorker(parts: FaultParts, signal: AbortSignal): Promise<string | undefined> {
+  const { stack, kills } = parts;
+  const name = await caughtWorker(parts, signal);
   const { pids } = await control(stack, "POST", `/functions/${name}/kill`);
   await noteKill(stack, kills, name);
   return pids.length > 0 ? "kill worker" : undefined;
@@ -128,8 +138,9 @@ function killOther(name: string): Inject {
 
 async function freeze(parts: FaultParts, signal: AbortSignal): Promise<string | undefined> {
   const { stack, random, longestSeconds } = parts;
-  const name = random.pick([...workers(parts), ...workers(parts), "fetcher", "heartbeater"]);
-  const seconds = random.percent(60) ? 1 + random.next() * 8 : random.next() * longestSeconds;
+  const name = random.percent(80) ? await caughtWorker(parts, signal) : random.pick(["fetcher", "heartbeater"]);
+  // half of them wake up before their lease is over, the others may find that somebody else went on
+  const seconds = random.percent(50) ? 1 + random.next() * 8 : random.next() * longestSeconds;
   const { pids } = await control(stack, "POST", `/functions/${name}/freeze`);
   await wait(seconds * 1000, undefined, { signal }).catch(() => {});
   await control(stack, "POST", `/functions/${name}/start`);

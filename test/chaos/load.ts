@@ -2,7 +2,7 @@
 
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
-import type { Random } from "../stress/random.ts";
+import { type Random, seededRandom } from "../stress/random.ts";
 import type { Tally } from "../stress/tally.ts";
 import type { LocalStack } from "../support/stack.ts";
 import {
@@ -51,11 +51,13 @@ interface Answered {
 export async function load(parts: LoadParts, signal: AbortSignal): Promise<void> {
   const { random, wants } = parts;
   const underWay = new Set<Promise<void>>();
-  const actions = actionsOf(parts);
-  const weights = Object.entries(actions).flatMap(([name, { weight }]) => Array<string>(weight).fill(name));
+  const weights = Object.entries(actionsOf(parts)).flatMap(([name, { weight }]) => Array<string>(weight).fill(name));
   for (let n = 0; !signal.aborted; n++) {
     const name = FIRST[n] ?? random.pick(weights);
+    // numbers of its own, so that the choice of the next does not hang on how fast this one is
+    const own = seededRandom(random.below(1_000_000_000));
     if (underWay.size < AT_ONCE) {
+      const actions = actionsOf({ ...parts, random: own });
       const doing = actions[name]!.run().catch((error: unknown) => {
         wants.surprises.push(`${name}: ${String(error)}`);
       });

@@ -65,6 +65,10 @@ async function main({ minutes, seed, tuned }: Options): Promise<number> {
       progress: say,
     };
     return tellReport(await chaos(options), seed, say);
+  } catch (error) {
+    if (!interrupted.signal.aborted) throw error;
+    say(String(error));
+    return 130;
   } finally {
     rmSync(assembly, { recursive: true, force: true });
   }

@@ -50,7 +50,7 @@ export interface LocalStackOptions {
   /** Default: the app's, synthesized once for all tests of a run. */
   readonly assembly?: string;
   readonly timeoutMs?: number;
-  /** In a process group of its own, which a Ctrl-C in the terminal does not reach. Default false. */
+  /** In a process group of its own, which a Ctrl-C in the terminal does not reach; it is told when we exit. Default false. */
   readonly detached?: boolean;
 }
 
@@ -63,6 +63,11 @@ export async function startLocalStack(options: LocalStackOptions = {}): Promise<
   const args = ["--state-dir", stateDir, ...ports, "--assembly", assembly, "--no-proof", ...(options.args ?? [])];
   const { detached = false } = options;
   const child = spawn(process.execPath, [join(ROOT, "infra/local/run.ts"), ...args], { cwd: ROOT, detached });
+  if (detached) {
+    const end = () => void child.kill("SIGTERM");
+    process.once("exit", end);
+    child.once("exit", () => process.off("exit", end));
+  }
   let output = "";
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (output += chunk));
   const file = join(stateDir, "local.json");
