@@ -1,7 +1,7 @@
 import type { Registry } from "../define/registry.ts";
-import { type HeartbeatRow, heartbeatSql } from "../sql/heartbeat.ts";
+import { type HeartbeatRow, heartbeatSql, shortestTick } from "../sql/heartbeat.ts";
 import { sweepSql } from "../sql/sweep.ts";
-import { hintBody, sendHints } from "./hint.ts";
+import { hintBody, sendHints, sendWakeup } from "./hint.ts";
 import type { Ports } from "./ports.ts";
 
 /** A heartbeater ticks for this long while anything is in flight; the schedule starts the next. */
@@ -20,7 +20,7 @@ const ROUND_MS = 10_000;
  */
 export async function heartbeatLoop(registry: Registry, ports: Ports): Promise<void> {
   const ticks = registry.pipelines.map((p) => p.options.heartbeatTickSeconds);
-  const tick = Math.min(...ticks) * 1000;
+  const tick = shortestTick(registry) * 1000;
   const until = ports.clock.now() + LOOP_MS;
   for (;;) {
     const from = ports.clock.now();
@@ -41,10 +41,7 @@ export async function heartbeatOnce(registry: Registry, ports: Ports): Promise<r
     const { rows } = await ports.database.run(heartbeatSql(registry), { patient: true, timeoutSeconds: 20 });
     for (const row of rows) await resend(row, ports);
     for (const row of rows) report(row, ports);
-    await sendHints(
-      ports.hints,
-      rows.filter((r) => r.takeable).map((r) => r.pipeline),
-    );
+    for (const row of rows) await hintTakeable(row, ports);
     await sweepIfDue(registry, rows[0], ports);
     return rows.filter((r) => r.in_flight > 0).map((r) => r.pipeline);
   } catch (cause) {
@@ -63,6 +60,12 @@ async function resend(row: HeartbeatRow, { items, events }: Ports): Promise<void
     // one pipeline's queue must not cost the others their heartbeat
     events.emit("heartbeat.failed", { error: String(cause) });
   }
+}
+
+/** A row that nobody keeps alive is fetched when its lock ends, not at the next tick after that. */
+async function hintTakeable({ pipeline, takeable }: HeartbeatRow, ports: Ports): Promise<void> {
+  for (const inSeconds of JSON.parse(takeable) as number[])
+    await (inSeconds === 0 ? sendHints(ports.hints, [pipeline]) : sendWakeup(ports, pipeline, inSeconds));
 }
 
 function report(row: HeartbeatRow, { events }: Ports): void {

@@ -23,8 +23,11 @@ export interface HeartbeatRow {
   readonly lost: number;
   /** Alive items whose lock had expired already. */
   readonly late: number;
-  /** A due row waits under an expired lock: hint. */
-  readonly takeable: boolean;
+  /**
+   * JSON list of whole seconds, 0 = now: when the locks end of due rows that nobody keeps alive, as far as that is before
+   * the next tick. Then hint.
+   */
+  readonly takeable: string;
   /** JSON list of {id, token}: messages to send again. */
   readonly resend: string;
   /** Seconds since the last sweep, and since the last full scan; null = never. */
@@ -131,11 +134,15 @@ function answerOf(registry: Registry, p: Pipeline, n: number): Sql {
   return sql`select ${text(p.name)} as pipeline, (select count(*) from ${h})::int as in_flight, (select count(*) from ${h} where alive)::int as watched,
   (select count(*) from ${sql.id(`k_${registry.lockedTables.indexOf(p.table)}`)} k where k.pipeline = ${text(p.name)})::int as extended, (select count(*) from ${h} where alive and not ours)::int as lost,
   (select count(*) from ${h} where alive and ours and expired)::int as late,
-  exists (select 1 from ${h} f where not (f.alive and f.ours) and exists (
-    select 1 from ${table(p.table)} t where t.id = f.id and t.lock_expires_at < now() and t.due_at <= now()
-      and t.lock_owner = ${text(p.name)} and ${readyAny(p, "t")} ${EACH})) as takeable,
+  coalesce((select json_agg(distinct greatest(0, ceil(extract(epoch from t.lock_expires_at - now())))::int) from ${h} f cross join lateral (
+    select t.lock_expires_at from ${table(p.table)} t where t.id = f.id and t.lock_expires_at < now() + ${seconds(shortestTick(registry))} and t.due_at <= now()
+      and t.lock_owner = ${text(p.name)} and ${readyAny(p, "t")} ${EACH}) t where not (f.alive and f.ours)), '[]')::text as takeable,
   coalesce((select json_agg(json_build_object('id', s.item_id, 'token', s.lock_token)) from resent s where s.pipeline = ${text(p.name)}), '[]')::text as resend,
   ${age("sweep")} as sweep_age, ${age("scan")} as scan_age`;
 }
+
+/** The heartbeater looks this often, in seconds: the shortest tick of all pipelines. */
+export const shortestTick = (registry: Registry): number =>
+  Math.min(...registry.pipelines.map((p) => p.options.heartbeatTickSeconds));
 
 const compare = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);

@@ -57,15 +57,16 @@ export async function renewRows(
   return full.map(({ id, token }) => rows.find((r) => r.id === id && r.token === token)!.renewed);
 }
 
-export interface Heartbeat extends Omit<HeartbeatRow, "resend"> {
+export interface Heartbeat extends Omit<HeartbeatRow, "resend" | "takeable"> {
   readonly resend: readonly Key[];
+  readonly takeable: readonly number[];
 }
 
 /** One heartbeat; what it says of one pipeline. */
 export async function beat(engine: TestEngine, pipeline = "things", run: Run = engine.run): Promise<Heartbeat> {
   const rows = await run(heartbeatSql(engine.registry));
   const row = rows.find((r) => r.pipeline === pipeline)!;
-  return { ...row, resend: JSON.parse(row.resend) };
+  return { ...row, resend: JSON.parse(row.resend), takeable: JSON.parse(row.takeable) };
 }
 
 export async function sweepRows(engine: TestEngine, { scan = false, run = engine.run } = {}): Promise<SweepRow> {

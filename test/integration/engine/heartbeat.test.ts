@@ -219,6 +219,26 @@ describe("one tick", () => {
   });
 });
 
+describe("a row that nobody keeps alive", () => {
+  test("is hinted at for the moment when its lock ends, also while other ticks are to come", async () => {
+    await engine.thing();
+    await queueRows(engine);
+    await engine.query("update things set lock_expires_at = now() + interval '7 s', due_at = now() - interval '1 s'");
+    await engine.query("update millrace.items set alive_until = now() - interval '1 s'");
+    const looping = loop();
+    await ticked();
+    const [hint, ...more] = ports.hinted;
+    expect(more).toEqual([]);
+    expect(hint).toMatchObject({ pipeline: "things", at: expect.any(String) });
+    expect(hint!.delaySeconds).toBeGreaterThan(4);
+    expect(hint!.delaySeconds).toBeLessThanOrEqual(7);
+    expect(Date.parse((hint as { at: string }).at)).toBe(clock.now() + hint!.delaySeconds * 1000);
+    await engine.query("update millrace.items set finished_at = now()");
+    await nextTick();
+    await looping;
+  });
+});
+
 describe("the sweep", () => {
   test.each([
     ["119 s after the last", 119, 10, []],

@@ -28,7 +28,7 @@ test("the lock of a queued item is extended when it is near its end", async () =
     extended: 1,
     lost: 0,
     late: 0,
-    takeable: false,
+    takeable: [],
     resend: [],
   });
   expect(await lockOf(engine, id)).toMatchObject({ token: key!.token, owner: "things", expires: ahead(30) });
@@ -67,7 +67,7 @@ test("a lock that has expired but is still the item's is late, and extended", as
   const id = await engine.thing();
   await queueRows(engine);
   await expiresIn(-5);
-  expect(await beat(engine)).toMatchObject({ watched: 1, extended: 1, late: 1, lost: 0, takeable: false });
+  expect(await beat(engine)).toMatchObject({ watched: 1, extended: 1, late: 1, lost: 0, takeable: [] });
   expect(await lockOf(engine, id)).toMatchObject({ expires: ahead(30) });
 });
 
@@ -208,12 +208,31 @@ test("a due row under our expired lock, which nobody keeps alive, is takeable", 
   await engine.thing();
   const keys = await queueRows(engine);
   await claimRows(engine, keys);
-  await aliveFor(-1);
-  await expiresIn(10);
-  expect(await beat(engine)).toMatchObject({ takeable: false });
   await expiresIn(-1);
-  expect(await beat(engine)).toMatchObject({ takeable: true });
-  expect(await beat(engine, "checks")).toMatchObject({ takeable: false });
+  expect(await beat(engine)).toMatchObject({ takeable: [] });
+  await aliveFor(-1);
+  await expiresIn(-1);
+  expect(await beat(engine)).toMatchObject({ takeable: [0] });
+  expect(await beat(engine, "checks")).toMatchObject({ takeable: [] });
+});
+
+test("rows that nobody keeps alive will be takeable when their locks end, each second once, up to the next tick", async () => {
+  for (let n = 0; n < 4; n++) await engine.thing();
+  await takeRows(engine);
+  await aliveFor(-1);
+  const ends = [6.5, 6.5, 2.5, 12.5];
+  await engine.query(
+    `update things t set lock_expires_at = now() + make_interval(secs => e.s)
+     from (select id, ($1::float8[])[row_number() over ()] as s from things) e where e.id = t.id`,
+    [ends],
+  );
+  // some time passes until it looks, the same for all of them
+  const { takeable } = await beat(engine);
+  const [first, second] = takeable as [number, number];
+  expect(first).toBeGreaterThan(0);
+  expect(first).toBeLessThanOrEqual(3);
+  expect(takeable).toEqual([first, second]);
+  expect(second - first).toBe(4);
 });
 
 test.each([
@@ -228,4 +247,6 @@ test.each([
   await expiresIn(-1);
   await engine.past(`update things set ${change}`);
   expect(await beat(engine)).toMatchObject({ takeable: false });
+  await engine.query(`update things set ${change}`);
+  expect(await beat(engine)).toMatchObject({ takeable: [] });
 });
