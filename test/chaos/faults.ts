@@ -139,8 +139,8 @@ function killOther(name: string): Inject {
 async function freeze(parts: FaultParts, signal: AbortSignal): Promise<string | undefined> {
   const { stack, random, longestSeconds } = parts;
   const name = random.percent(80) ? await caughtWorker(parts, signal) : random.pick(["fetcher", "heartbeater"]);
-  // half of them wake up before their lease is over, the others may find that somebody else went on
-  const seconds = random.percent(50) ? 1 + random.next() * 8 : random.next() * longestSeconds;
+  // half of them wake up in time, the others find that somebody else went on
+  const seconds = random.percent(50) ? 1 + random.next() * 8 : longestSeconds * (0.7 + 0.3 * random.next());
   const { pids } = await control(stack, "POST", `/functions/${name}/freeze`);
   await wait(seconds * 1000, undefined, { signal }).catch(() => {});
   await control(stack, "POST", `/functions/${name}/start`);

@@ -20,7 +20,7 @@ test("whatever dies or fails for twenty seconds, everything asked for comes abou
     seconds: 20,
     seed: SEED,
     boundSeconds: 180,
-    longestSeconds: 8,
+    longestSeconds: 12,
     hangs: false,
     assembly,
     signal: new AbortController().signal,
