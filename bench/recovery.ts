@@ -57,8 +57,11 @@ async function startVictim(stack: LocalStack, kind: Victim["kind"], fleetId: str
   return { kind, id };
 }
 
-/** Seconds from the death of the victim's worker to the next claim of the row; undefined before that. */
-async function recoveryOf(stack: LocalStack, { kind, id }: Victim): Promise<number | undefined> {
+/**
+ * Seconds from the death of the victim's worker to the next claim of the row; undefined before that. `void` where
+ * nobody was killed over it, or somebody had taken the row over before: a machine that is too busy lets leases run out.
+ */
+async function recoveryOf(stack: LocalStack, { kind, id }: Victim): Promise<number | "void" | undefined> {
   const claims = stack
     .logs(`worker-${PIPELINES[kind]}`)
     .filter((line) => line.message === "item.claimed" && line.id === id);
@@ -67,7 +70,7 @@ async function recoveryOf(stack: LocalStack, { kind, id }: Victim): Promise<numb
       volumes: "select name from volumes where id = $1",
       instances:
         "select f.name || '-' || i.number as name from instances i join fleets f on f.id = i.fleet_id where i.id = $1",
-      jobs: "select command_key as key from jobs where id = $1",
+      jobs: "select command_key as key, status = 'done' as done from jobs where id = $1",
     }[kind],
     [id],
   );
@@ -78,9 +81,13 @@ async function recoveryOf(stack: LocalStack, { kind, id }: Victim): Promise<numb
     outcome: string;
   }[];
   const death = log.find((l) => l.outcome === "killed" && (kind === "jobs" ? l.key === row.key : l.name === row.name));
-  if (death === undefined) return undefined;
-  const next = claims.map(({ timestamp }) => Date.parse(timestamp)).filter((at) => at > Date.parse(death.at));
-  return next.length === 0 ? undefined : (Math.min(...next) - Date.parse(death.at)) / 1000;
+  // the fault has hit another job, one that came again meanwhile
+  if (death === undefined) return row.done === true ? "void" : undefined;
+  const diedAt = Date.parse(death.at);
+  const times = claims.map(({ timestamp, attempt }) => ({ at: Date.parse(timestamp), attempt: attempt as number }));
+  if (times.some(({ at, attempt }) => at <= diedAt && attempt > 1)) return "void";
+  const next = times.filter(({ at }) => at > diedAt);
+  return next.length === 0 ? undefined : (Math.min(...next.map(({ at }) => at)) - diedAt) / 1000;
 }
 
 async function measure(settings: Settings, kills: number): Promise<number[]> {
@@ -108,8 +115,9 @@ async function measure(settings: Settings, kills: number): Promise<number[]> {
           }),
         ),
       );
-      seconds.push(...round);
-      console.log(`${settings}: ${seconds.length} of ${kills}: ${round.map((s) => s.toFixed(1)).join(" ")}`);
+      seconds.push(...round.filter((one) => one !== "void"));
+      const shown = round.map((one) => (one === "void" ? one : one.toFixed(1)));
+      console.log(`${settings}: ${seconds.length} of ${kills}: ${shown.join(" ")}`);
     }
     return seconds;
   } finally {

@@ -46,6 +46,8 @@ export interface ChaosReport {
 }
 
 const PROGRESS_MS = 10_000;
+/** At least one pass in so many seconds must have been applied. */
+const LEAST_EVERY_SECONDS = 4;
 
 /** Runs it. Rejects only where the stack cannot be started or stopped; what does not hold is in the report. */
 export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
@@ -89,8 +91,10 @@ async function onStack(options: ChaosOptions, stack: LocalStack): Promise<Omit<C
   };
 
   const over = AbortSignal.any([options.signal, AbortSignal.timeout(seconds * 1000)]);
+  const from = performance.now();
   const telling = tell(options, wants, faults, over);
   await Promise.all([load(loadParts, over), inject(faultParts, over).finally(() => stopFaults(faultParts)), telling]);
+  const lasted = (performance.now() - from) / 1000;
   progress(`faults are over; waiting at most ${boundSeconds} s for everything to come about`);
   await adopt(stack, wants);
   const convergence = await converge(loadParts, boundSeconds);
@@ -99,9 +103,22 @@ async function onStack(options: ChaosOptions, stack: LocalStack): Promise<Omit<C
   );
   const held = await comeToRest(stack);
   await adopt(stack, wants);
-  const checks = await allChecks(stack, wants, convergence, held, ranDir, boundSeconds);
+  const events = eventsOf(stack);
+  const checks = [
+    checkBusy(events, lasted),
+    ...(await allChecks(stack, wants, convergence, held, ranDir, boundSeconds)),
+  ];
   const recoverySeconds = recoveries(stack, kills);
-  return { checks, faults, requests, events: eventsOf(stack), recoverySeconds, databaseSeconds, convergence };
+  return { checks, faults, requests, events, recoverySeconds, databaseSeconds, convergence };
+}
+
+/** On a machine that has no time for us nothing goes on, and nothing is proved. */
+function checkBusy(events: Tally, seconds: number): Check {
+  const [applied, least] = [events.of("item.applied"), Math.floor(seconds / LEAST_EVERY_SECONDS)];
+  return {
+    name: "something was going on",
+    wrong: applied >= least ? [] : [`${applied} passes were applied in ${seconds.toFixed(0)} s, fewer than ${least}`],
+  };
 }
 
 async function allChecks(

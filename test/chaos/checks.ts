@@ -45,7 +45,8 @@ export async function checkFleets(stack: LocalStack, { fleets }: Wants): Promise
   const instances = await stack.sql("select id, fleet_id, number, status, busy from instances");
   const wrong = fleets.flatMap((want) => {
     const row = rows.get(want.id ?? "");
-    const sizes = row === undefined || want.nodes.includes(row.nodes) ? [] : [`${want.name} has size ${row.nodes}`];
+    const right = row === undefined || row.nodes === want.nodes || want.maybe.includes(row.nodes);
+    const sizes = right ? [] : [`${want.name} has size ${row.nodes}, asked for was ${want.nodes}`];
     return [...presence(want, rows), ...sizes];
   });
   for (const { name, id, nodes } of rows.values()) {

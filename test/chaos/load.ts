@@ -137,7 +137,7 @@ async function createFleet(parts: LoadParts): Promise<void> {
   const { random, wants } = parts;
   const nodes = 1 + random.below(2);
   const name = `fleet-${wants.fleets.length}-x`;
-  const want: FleetWant = { name, id: undefined, created: "unknown", deleted: "no", nodes: [nodes] };
+  const want: FleetWant = { name, id: undefined, created: "unknown", deleted: "no", nodes, maybe: [], resizing: false };
   wants.fleets.push(want);
   const { known, body } = await ask(parts, "POST", "/fleets", { name, nodes, slots: 1 + random.below(2) });
   want.created = known;
@@ -145,10 +145,13 @@ async function createFleet(parts: LoadParts): Promise<void> {
 }
 
 async function resize(parts: LoadParts, want: FleetWant): Promise<void> {
+  if (want.resizing) return;
+  want.resizing = true;
   const nodes = 1 + parts.random.below(3);
   const { known } = await ask(parts, "PATCH", `/fleets/${want.id}`, { nodes });
-  // two resizes may be under way at once, so nothing is taken off the list: sizes that were asked for
-  if (known !== "no") want.nodes.push(nodes);
+  if (known === "yes") want.nodes = nodes;
+  else if (known === "unknown") want.maybe.push(nodes);
+  want.resizing = false;
 }
 
 async function remove(parts: LoadParts, kind: "volumes" | "fleets", want: VolumeWant): Promise<void> {

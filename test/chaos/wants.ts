@@ -15,8 +15,12 @@ interface Want {
 export type VolumeWant = Want;
 
 export interface FleetWant extends Want {
-  /** What it may be as large as: the last size that was accepted, and those after it whose answer was lost. */
-  nodes: number[];
+  /** The last size that was accepted. */
+  nodes: number;
+  /** Sizes whose answer was lost: each may have come about, or still come, as what was asked for waits somewhere. */
+  readonly maybe: number[];
+  /** One at a time, so that it is known which was the last. */
+  resizing: boolean;
 }
 
 /** How a command ends when nothing goes wrong with its instance. */
