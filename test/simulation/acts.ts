@@ -10,7 +10,8 @@ import {
 import { dataApiClient, TARGET } from "./calls.ts";
 import type { Functions } from "./functions.ts";
 import { Process } from "./process.ts";
-import type { Schema, Services } from "./subject.ts";
+import type { Services } from "./subject.ts";
+import type { Schema } from "./tables.ts";
 import type { Move, World } from "./world.ts";
 
 const API_SECONDS = 29;
@@ -62,11 +63,15 @@ export class Outside {
       act("adds a member", 1, (p) => this.#addMember(p, pick(groups))),
       act("adds a thing", 1, (p) => this.#addThing(p)),
       act("deletes a thing with plain SQL", 1, (p) =>
-        this.#sql(p, `update things set to_be_deleted = true where id = '${pick(things)}'`),
+        this.#sql(p, "update things set to_be_deleted = true where id = :id", pick(things)),
       ),
       act("removes a free thing with plain SQL", 0.5, (p) =>
-        this.#sql(p, `delete from things where id = '${pick(things)}' and lock_token is null`),
+        this.#sql(p, "delete from things where id = :id and lock_token is null", pick(things)),
       ),
+      act("writes to a thing past its lock", 1.5, (p) =>
+        this.#sql(p, "update things set status = 'new', due_at = now() where id = :id", pick(things)),
+      ),
+      act("removes a thing past its lock", 0.3, (p) => this.#sql(p, "delete from things where id = :id", pick(things))),
       act("pauses a pipeline for a while", 0.7, (p) => this.#pause(p)),
     ];
   }
@@ -118,10 +123,11 @@ export class Outside {
   }
 
   /** As another service would, that knows nothing of pipelines. */
-  async #sql(_: Ports, text: string): Promise<void> {
+  async #sql(_: Ports, sql: string, id: string): Promise<void> {
     const process = [...this.#world.processes].findLast((p) => p.kind === "api")!;
     const client = dataApiClient(this.#world, process);
-    await client.send({ input: { ...TARGET, sql: text } } as ExecuteStatementCommand);
+    const parameters = [{ name: "id", value: { stringValue: id }, typeHint: "UUID" }];
+    await client.send({ input: { ...TARGET, sql, parameters } } as ExecuteStatementCommand);
   }
 
   #start(what: string, run: (ports: Ports) => Promise<unknown>): void {
@@ -131,6 +137,7 @@ export class Outside {
       () => process.end(),
       (error: unknown) => {
         process.end();
+        if (String(error).includes("MR001")) this.#world.countFault("write past a lock, refused");
         // a caller hears that the row is gone or held, or that nobody knows: anything else is ours
         const coded = error instanceof MillraceError || (error as { $metadata?: unknown }).$metadata !== undefined;
         if (!coded) this.#world.violate(`${process.name}, ${what}: ${String(error)}`);

@@ -96,7 +96,7 @@ export class SteppedDatabase {
 
   /** Rolls back whatever is open. */
   async rollBackAll(): Promise<void> {
-    for (const statement of [...this.#open].sort(answeredFirst))
+    for (const statement of [...this.#open].sort(waitingFirst))
       await (statement.answer === undefined ? this.timeOut(statement) : this.rollBack(statement));
   }
 
@@ -131,12 +131,15 @@ export class SteppedDatabase {
   async #openOne(): Promise<Backend> {
     const backend = await openBackend(this.#login, 0, () => undefined);
     await must(backend, new Statement("set plan_cache_mode = force_generic_plan"));
+    // the simulation decides how long anything waits
+    await must(backend, new Statement("set lock_timeout = 0"));
+    await must(backend, new Statement("set idle_in_transaction_session_timeout = 0"));
     return backend;
   }
 
   async #end(statement: OpenStatement, how: "commit" | "rollback"): Promise<void> {
+    if (!this.#open.delete(statement)) throw new Error("a transaction ends twice");
     await must(statement.backend, new Statement(how));
-    this.#open.delete(statement);
     this.#idle.push(statement.backend);
   }
 
@@ -151,9 +154,9 @@ export class SteppedDatabase {
   }
 }
 
-/** What waits for others comes after them. */
-const answeredFirst = (a: OpenStatement, b: OpenStatement): number =>
-  Number(a.answer === undefined) - Number(b.answer === undefined);
+/** While what it waits for is there, so that nothing is left to chance. */
+const waitingFirst = (a: OpenStatement, b: OpenStatement): number =>
+  Number(a.answer !== undefined) - Number(b.answer !== undefined);
 
 const asText = (text: string): BoundValue => ({ oid: 25, text });
 

@@ -8,7 +8,8 @@ import type { KnownRows } from "./acts.ts";
 import { SteppedDatabase } from "./database.ts";
 import { Invariants } from "./invariants.ts";
 import type { Version } from "./process.ts";
-import { pipelinesOf, type Services, TABLES, tablesOf } from "./subject.ts";
+import { pipelinesOf, type Services } from "./subject.ts";
+import { fenceTasks, TABLES, tablesOf } from "./tables.ts";
 import { installAudit, prepareVirtualTime } from "./virtual-schema.ts";
 import { START, type World } from "./world.ts";
 
@@ -73,7 +74,7 @@ export class Subject implements AsyncDisposable {
     const simulated = crypto.randomUUID;
     useIds(this.#randomUuid.bind(crypto));
     try {
-      const owner = connect<unknown>(this.#database, this.#database.dataApiConfig.ownerSecretArn);
+      const owner = this.#owner();
       const registry = this.registries[version];
       await migrate({ database: owner, registry, migrations: tablesOf(version), clock: systemClock });
       await this.database.forget();
@@ -82,12 +83,18 @@ export class Subject implements AsyncDisposable {
     }
   }
 
+  #owner() {
+    return connect<unknown>(this.#database, this.#database.dataApiConfig.ownerSecretArn);
+  }
+
   /** Takes the new schema back, for the next run. */
   async #downgrade(): Promise<void> {
     await this.observer.query(
       "alter table tasks drop column grade cascade; delete from millrace.migrations where name = '0002-grades'",
     );
     await this.#migrate("old", START);
+    // the fence went with the column
+    await fenceTasks(this.#owner().kysely);
     this.#upgraded = false;
   }
 

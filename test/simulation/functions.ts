@@ -15,7 +15,8 @@ import {
 import { dataApiClient, TARGET } from "./calls.ts";
 import { Process, type Version } from "./process.ts";
 import { type Queue, type QueuedMessage, sqsClient } from "./queues.ts";
-import type { Schema, Services } from "./subject.ts";
+import type { Services } from "./subject.ts";
+import type { Schema } from "./tables.ts";
 import type { Move, World } from "./world.ts";
 
 const PERIOD_SECONDS = 60;

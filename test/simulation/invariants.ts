@@ -1,7 +1,7 @@
 import type pg from "pg";
 import { queueLimit } from "../../lib/define/options.ts";
 import type { Registry } from "../../lib/index.ts";
-import { TABLES } from "./subject.ts";
+import { TABLES } from "./tables.ts";
 
 /*
  * The invariants of the protocol (docs/protocol.md), as SQL over the tables and over what each statement did to them.

@@ -9,7 +9,8 @@ import { heal, misfortunes } from "./happenings.ts";
 import { unrest } from "./invariants.ts";
 import { passServices } from "./passes.ts";
 import { Queue } from "./queues.ts";
-import { type Services, TABLES } from "./subject.ts";
+import type { Services } from "./subject.ts";
+import { TABLES } from "./tables.ts";
 import { Upgrade } from "./upgrade.ts";
 import { type Move, type Pending, World } from "./world.ts";
 

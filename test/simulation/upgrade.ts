@@ -1,3 +1,4 @@
+import { failOver } from "./calls.ts";
 import type { Subject } from "./environment.ts";
 import type { Functions } from "./functions.ts";
 import type { World } from "./world.ts";
@@ -43,7 +44,7 @@ export class Upgrade {
   /** It ends before everything must come to rest. */
   async complete(): Promise<void> {
     if (!this.begun) return;
-    await this.#world.database.rollBackAll();
+    await failOver(this.#world);
     if (this.#schema === "old") await this.#changeSchema();
     this.#functions.versions = ["new"];
   }

@@ -1,5 +1,5 @@
 import type pg from "pg";
-import { TABLES } from "./subject.ts";
+import { TABLES } from "./tables.ts";
 
 /*
  * Schema `sim` stands before pg_catalog in the search path of a simulated database, so that every unqualified now() of
