@@ -7,7 +7,11 @@ import { scanParameters } from "../../infra/local/data-api/named-parameters.ts";
 import { type ApiRequest, readRequest } from "../../infra/local/data-api/request.ts";
 import { sqlFailure } from "../../infra/local/data-api/sql-error.ts";
 import { Statement, type StatementResult } from "../../infra/local/data-api/statement.ts";
+import { until } from "../support/until.ts";
 import { forgetPrepared, PreparedStatement } from "./prepared.ts";
+
+/** Real time, however slow the machine is. */
+const STATEMENT_PATIENCE_MS = 60_000;
 
 /** What a statement is told about its place in the simulation. */
 export interface Stamp {
@@ -65,12 +69,12 @@ export class SteppedDatabase {
 
   /** Resolves when the statement has its answer, or waits for a lock that somebody holds. */
   async settled(statement: OpenStatement): Promise<void> {
-    let pause = 0;
-    while (statement.answer === undefined) {
-      await Promise.race([statement.running, new Promise((resolve) => setTimeout(resolve, pause))]);
-      if (statement.answer !== undefined || (await this.#waits(statement.backend.pid))) return;
-      pause = 1;
-    }
+    const what = "a statement's answer or wait";
+    await until(async () => statement.answer !== undefined || (await this.#waits(statement.backend.pid)), {
+      what,
+      everyMs: 1,
+      timeoutMs: STATEMENT_PATIENCE_MS,
+    });
   }
 
   async commit(statement: OpenStatement): Promise<void> {

@@ -16,7 +16,9 @@ const SETTINGS = {
 };
 
 /** A run takes seconds. */
-const PATIENCE_MS = 60_000;
+const PATIENCE_MS = 120_000;
+/** Time to tidy up. */
+const END_MS = 10_000;
 
 /** A PostgreSQL for simulations. */
 export async function withServer<T>(work: (server: TestServer) => Promise<T>): Promise<T> {
@@ -77,6 +79,7 @@ export class Pool implements AsyncDisposable {
         if (worker.exitCode !== null || worker.signalCode !== null) return;
         const gone = once(worker, "exit");
         worker.disconnect();
+        AbortSignal.timeout(END_MS).addEventListener("abort", () => worker.kill("SIGKILL"));
         await gone;
       }),
     );
@@ -87,16 +90,18 @@ export class Pool implements AsyncDisposable {
 function answerOf<T>(worker: ChildProcess, ask: () => void, when: string): Promise<T> {
   return new Promise((resolve, reject) => {
     const end = (settle: () => void) => {
-      clearTimeout(hangs);
+      hangs.removeEventListener("abort", hung);
       worker.off("message", answered).off("exit", died);
       settle();
     };
     const answered = (answer: unknown) => end(() => resolve(answer as T));
     const died = () => end(() => reject(new Error(`a simulating process died ${when}`)));
-    const hangs = setTimeout(() => {
+    const hung = () => {
       end(() => reject(new Error(`a simulating process hangs ${when}`)));
       worker.kill("SIGKILL");
-    }, PATIENCE_MS);
+    };
+    const hangs = AbortSignal.timeout(PATIENCE_MS);
+    hangs.addEventListener("abort", hung);
     worker.on("message", answered).on("exit", died);
     ask();
   });

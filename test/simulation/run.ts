@@ -1,22 +1,27 @@
 /* `npm run simulate`: the real statements in virtual time, everything decided by a seed. */
 
 import { Command, InvalidArgumentError } from "commander";
+import type { TestServer } from "../support/test-server.ts";
 import { textTable } from "../support/text-table.ts";
 import { type Campaign, campaign, perSecond } from "./campaign.ts";
 import type { Made } from "./messages.ts";
+import { MUTATION_SEEDS, mutateAll, withoutTokenGuard } from "./mutate.ts";
 import { Pool, withServer } from "./pool.ts";
 import { shrink } from "./shrink.ts";
 
 interface Options {
-  readonly seeds: number;
+  readonly seeds?: number;
   readonly from: number;
   readonly workers: number;
   readonly tell: boolean;
   readonly shrink: boolean;
+  readonly proof: boolean;
+  readonly mutate?: true | readonly string[];
 }
 
 /** The steps of a failing run that are shown. */
 const MOST_LINES = 120;
+const SEEDS = 200;
 
 function whole(least: number): (text: string) => number {
   return (text) => {
@@ -31,13 +36,22 @@ const say = (line: string) => void process.stdout.write(`${line}\n`);
 async function main(): Promise<number> {
   const options = new Command("npm run simulate --")
     .description(
-      "Runs the real statements and the real engine against PostgreSQL in virtual time, with crashes, lost answers, duplicates, delays and jumping clocks, all decided by a seed; checks the invariants after each commit, and that everything is done when the faults stop.",
+      "Runs the real statements and the real engine against PostgreSQL in virtual time, with crashes, lost answers, duplicates, delays and jumping clocks, all decided by a seed; checks the invariants after each commit, and that everything is done when the faults stop. At the end takes the token guard out of a copy, which must be noticed.",
     )
-    .option("--seeds <n>", "how many seeds", whole(1), 200)
+    .option(
+      "--seeds <n>",
+      `how many seeds (default: ${SEEDS}; with --mutate ${MUTATION_SEEDS} for each guard)`,
+      whole(1),
+    )
     .option("--from <n>", "the first seed; --seeds 1 --from n repeats one", whole(0), 1)
     .option("--workers <n>", "processes that simulate side by side", whole(1), 2)
-    .option("--tell", "print every step", false)
+    .option("--tell", "print every step of the first seed", false)
     .option("--no-shrink", "show a failing seed as it is")
+    .option("--no-proof", "leave out the last step, the missing token guard")
+    .option(
+      "--mutate [names...]",
+      "take out each guard, or those of the named files of test/mutations/guards, one by one",
+    )
     .parse()
     .opts<Options>();
   const interrupted = new AbortController();
@@ -46,22 +60,35 @@ async function main(): Promise<number> {
       if (interrupted.signal.aborted) process.exit(130);
       interrupted.abort();
     });
-  const workers = Math.min(options.workers, options.seeds);
-  return withServer(async (server) => {
-    await using pool = await Pool.start(server, workers);
-    if (options.tell) for (const line of (await pool.run({ seed: options.from, tell: true })).story) say(line);
-    const found = await campaign(pool, workers, {
-      ...options,
-      mostFailures: 5,
-      signal: interrupted.signal,
-      progress: say,
-    });
-    report(found);
-    const [first] = found.failed;
-    if (first !== undefined) await explain(pool, first, options.shrink);
-    if (interrupted.signal.aborted) return 130;
-    return found.failed.length === 0 ? 0 : 1;
+  const code = await withServer((server) => {
+    const { workers, mutate, seeds } = options;
+    const { signal } = interrupted;
+    if (mutate === undefined) return simulateSeeds(server, options, signal);
+    return mutateAll(server, mutate === true ? [] : mutate, { workers, signal, seeds: seeds ?? MUTATION_SEEDS });
   });
+  return interrupted.signal.aborted ? 130 : code;
+}
+
+async function simulateSeeds(server: TestServer, options: Options, signal: AbortSignal): Promise<number> {
+  const { seeds = SEEDS, from, shrink: less, proof, tell } = options;
+  const workers = Math.min(options.workers, seeds);
+  await using pool = await Pool.start(server, workers);
+  if (tell) for (const line of (await pool.run({ seed: from, tell })).story) say(line);
+  const found = await campaign(pool, workers, { from, seeds, mostFailures: 5, signal, progress: say });
+  const [first] = found.failed;
+  const noticed = !proof || first !== undefined || signal.aborted || (await prove(server, workers, signal));
+  report(found);
+  if (first !== undefined) await explain(pool, first, less);
+  return first === undefined && noticed ? 0 : 1;
+}
+
+/** What finds nothing could be blind. */
+async function prove(server: TestServer, workers: number, signal: AbortSignal): Promise<boolean> {
+  say("\ntaking the token guard out of a copy …");
+  const outcome = await withoutTokenGuard(server, workers, signal);
+  if (outcome.kind === "caught") say(`without the token guard: caught by ${outcome.by}`);
+  else say(`FAILED  without the token guard: ${outcome.kind === "error" ? outcome.why : outcome.kind}`);
+  return outcome.kind === "caught";
 }
 
 function report({ seeds, steps, statements, accepted, faults, seconds, failed }: Campaign): void {
