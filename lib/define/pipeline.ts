@@ -10,6 +10,7 @@ import {
   type NoLocks,
   type RelatedLocks,
 } from "./locks.ts";
+import { isPipelineName } from "./names.ts";
 import { type CompleteOptions, completeOptions, EVERY_SECONDS, type PipelineOptions, positive } from "./options.ts";
 import { type ReadyText, readyText } from "./ready.ts";
 import type { State, StateSpec } from "./state.ts";
@@ -119,7 +120,7 @@ function definePipeline(
   { yieldTo = [], ...options }: TableOptions,
 ): Pipeline {
   // ":" separates a pipeline's name and an id in lock_owner, and a statement's comment carries the name
-  if (!/^[a-z][a-z0-9-]{0,62}$/.test(name)) throw new MillraceError("PIPELINE_NAME", { name });
+  if (!isPipelineName(name)) throw new MillraceError("PIPELINE_NAME", { name });
   const entries = Object.entries(states);
   if (entries.length === 0) throw new MillraceError("NO_STATES", { name });
   return {
