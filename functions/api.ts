@@ -1,6 +1,7 @@
 import type { Context } from "aws-lambda";
-import { handle, type LambdaEvent } from "hono/aws-lambda";
+import type { LambdaEvent } from "hono/aws-lambda";
 import { createApp } from "./api/app.ts";
+import { answerEvent } from "./api/event.ts";
 import { createApiPorts } from "./api/ports.ts";
 import { cloudFromEnvironment } from "./cloud/choose.ts";
 import { pipelines } from "./pipelines/index.ts";
@@ -16,5 +17,5 @@ export async function handler(event: LambdaEvent, context: Context) {
     cloud: () => cloudFromEnvironment(process.env),
     logError: (reference, error) => logger.error("request failed", { reference, error: error as Error }),
   });
-  return handle(createApp(ports))(event);
+  return answerEvent(createApp(ports), event);
 }

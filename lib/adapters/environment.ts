@@ -22,7 +22,12 @@ export function stringMap(variable: string, environment = process.env): Readonly
   const text = required(variable, environment);
   try {
     const value: unknown = JSON.parse(text);
-    if (typeof value === "object" && value !== null && Object.values(value).every((v) => typeof v === "string"))
+    if (
+      typeof value === "object" &&
+      value !== null &&
+      !Array.isArray(value) &&
+      Object.values(value).every((v) => typeof v === "string")
+    )
       return value as Record<string, string>;
   } catch (cause) {
     throw new MillraceError("ENVIRONMENT", { variable, problem: "no JSON" }, { cause });

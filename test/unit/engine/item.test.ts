@@ -31,7 +31,11 @@ describe("an item message", () => {
     ["a version that cannot be text", '{"v":{"toString":1,"valueOf":1}}', "v is not 1"],
     ["a version too deep to be text", `{"v":${"[".repeat(100_000)}${"]".repeat(100_000)}}`, "v is not 1"],
     ["no pipeline", JSON.stringify({ ...good, pipeline: undefined }), "pipeline is no name of one"],
-    ["a pipeline as long as a message", JSON.stringify({ ...good, pipeline: "x".repeat(1_000_000) }), "pipeline is no name of one"],
+    [
+      "a pipeline as long as a message",
+      JSON.stringify({ ...good, pipeline: "x".repeat(1_000_000) }),
+      "pipeline is no name of one",
+    ],
     ["an id that is no uuid", JSON.stringify({ ...good, id: `${ID}0` }), "id is no uuid"],
     ["an id that only contains one", JSON.stringify({ ...good, id: `x${ID}` }), "id is no uuid"],
     ["an id that is a number", JSON.stringify({ ...good, id: 7 }), "id is no uuid"],
