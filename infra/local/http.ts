@@ -59,6 +59,8 @@ export async function listen(
   { port, what, option }: { readonly port: number; readonly what: string; readonly option: string },
 ): Promise<Listening> {
   const server = createServer(listener);
+  // an Expect that this server does not know is for the listener to ignore or refuse
+  server.on("checkExpectation", listener);
   await new Promise<void>((resolve, reject) => {
     server.once("error", (error: NodeJS.ErrnoException) => {
       reject(error.code === "EADDRINUSE" ? new LocalError("PORT_IN_USE", { port, what, option }) : error);

@@ -64,6 +64,10 @@ test("the host is the function's own, whatever the caller says", async () => {
   expect(seen[0].requestContext.domainName).toBe(`127.0.0.1:${served.port}`);
 });
 
+test("an expectation that nobody knows is the function's to judge", async () => {
+  expect(await send("/", { headers: { expect: "wonders" } })).toBe(204);
+});
+
 test("a body beyond Lambda's limit is refused", async () => {
   expect(await send("/", { method: "POST", body: Buffer.alloc(5 * 1024 * 1024, 0xff) })).toBe(413);
   expect(seen).toEqual([]);
