@@ -59,6 +59,8 @@ export async function listen(
   { port, what, option }: { readonly port: number; readonly what: string; readonly option: string },
 ): Promise<Listening> {
   const server = createServer(listener);
+  // clients keep connections; one that we close just as it is used again would look like a lost answer
+  server.keepAliveTimeout = 75_000;
   // an Expect that this server does not know is for the listener to ignore or refuse
   server.on("checkExpectation", listener);
   await new Promise<void>((resolve, reject) => {

@@ -12,7 +12,7 @@ export function wholeNumber(variable: string, byDefault: number, environment = p
   const value = environment[variable];
   if (value === undefined || value === "") return byDefault;
   const number = Number(value);
-  if (!Number.isInteger(number) || number < 1)
+  if (!Number.isSafeInteger(number) || number < 1)
     throw new MillraceError("ENVIRONMENT", { variable, problem: `${value}, but must be a whole number from 1` });
   return number;
 }

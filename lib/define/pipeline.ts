@@ -11,7 +11,14 @@ import {
   type RelatedLocks,
 } from "./locks.ts";
 import { isPipelineName } from "./names.ts";
-import { type CompleteOptions, completeOptions, EVERY_SECONDS, type PipelineOptions, positive } from "./options.ts";
+import {
+  between,
+  type CompleteOptions,
+  completeOptions,
+  EVERY_BOUNDS,
+  EVERY_SECONDS,
+  type PipelineOptions,
+} from "./options.ts";
 import { type ReadyText, readyText } from "./ready.ts";
 import type { State, StateSpec } from "./state.ts";
 
@@ -133,7 +140,7 @@ function definePipeline(
     }),
     states: entries.map(([state, { spec }]) => {
       const everySeconds = spec.everySeconds ?? EVERY_SECONDS;
-      positive(`${name}.${state}`, "everySeconds", everySeconds);
+      between(`${name}.${state}`, "everySeconds", everySeconds, ...EVERY_BOUNDS);
       const locks: RelatedLocks = spec.locks ?? {};
       checkLocks(`${name}.${state}`, table, locks);
       return { name: state, ready: readyText(`${name}.${state}`, spec.ready as never), everySeconds, locks, spec };

@@ -89,7 +89,7 @@ function put(value: unknown, [first, ...rest]: Path, change: (old: unknown) => u
 }
 
 /** A value with something else in one place, without it, or with more than belongs there. */
-export const wrongInOnePlace = (valid: unknown): fc.Arbitrary<unknown> =>
+const wrongInOnePlace = (valid: unknown): fc.Arbitrary<unknown> =>
   fc
     .tuple(
       fc.constantFrom(...places(valid)),
@@ -108,7 +108,7 @@ export const wrongInOnePlace = (valid: unknown): fc.Arbitrary<unknown> =>
     );
 
 /** JSON text of a value, in which raw numbers stand as they are. */
-export const jsonOf = (value: unknown): string =>
+const jsonOf = (value: unknown): string =>
   (JSON.stringify(value) ?? "").replaceAll(/\{"\\u0001raw":"([^"]*)"\}/g, "$1");
 
 const deep = fc

@@ -68,6 +68,13 @@ test("an expectation that nobody knows is the function's to judge", async () => 
   expect(await send("/", { headers: { expect: "wonders" } })).toBe(204);
 });
 
+test("a kept connection stays open for longer than clients use to keep it", async () => {
+  const sent = request({ host: "127.0.0.1", port: served.port, headers: { connection: "keep-alive" } }).end();
+  const [answer] = await once(sent, "response");
+  answer.resume();
+  expect(answer.headers["keep-alive"]).toBe("timeout=75");
+});
+
 test("a body beyond Lambda's limit is refused", async () => {
   expect(await send("/", { method: "POST", body: Buffer.alloc(5 * 1024 * 1024, 0xff) })).toBe(413);
   expect(seen).toEqual([]);
