@@ -5,7 +5,7 @@ import type { Check } from "../chaos/checks.ts";
 import type { LocalStack } from "../support/stack.ts";
 import { until } from "../support/until.ts";
 
-const DRAIN_MS = 600_000;
+const DRAIN_MS = 120_000;
 
 /** Waits until every queue has been empty for a moment; wake-ups that wait for their time may stay. */
 export async function checkDrained(stack: LocalStack, timeoutMs = DRAIN_MS): Promise<Check> {

@@ -95,12 +95,13 @@ async function onStack(options: FuzzOptions, stack: LocalStack): Promise<Omit<Fu
   await loading;
   signal.throwIfAborted();
   const sendSeconds = seconds();
-  progress(`all is sent; waiting for the queues, then at most ${boundSeconds} s for everything to come about`);
-  const drained = await checkDrained(stack);
+  progress(`all is sent; waiting at most ${boundSeconds} s for everything to come about`);
   const { wants, refused } = await unmake(stack, made);
   await adopt(stack, loaded);
   const convergence = await converge(loadParts, boundSeconds);
   const held = await comeToRest(stack);
+  // not before: jobs that wait for a place are looked at again and again
+  const drained = await checkDrained(stack);
   countRefusedMessages(stack, outcomes.all());
   const checks = [
     { name: "no request was answered with 5xx, or refused without a code", wrong: [...outcomes.wrong, ...refused] },

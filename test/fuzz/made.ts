@@ -60,7 +60,7 @@ export function note(made: Made, route: string, text: string): void {
     made.jobs.push({
       ...want(`fuzz-${body.id}`, body.id),
       fleet: made.emptyFleet,
-      volumes: [],
+      volumes: made.volumes.filter(({ id }) => body.volumeIds.includes(id)),
       ending: "done",
       stopped: "unknown",
     });

@@ -202,7 +202,7 @@ export function fuzzRoutes(): readonly FuzzRoute[] {
 
 const seldomBody = fc.oneof({ weight: 9, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: anyText });
 
-/** Paths and methods that the document does not have. */
+/** Paths and methods that the document does not have; and what reads, but nothing that changes a thing of the load. */
 export const strangeRoute: FuzzRoute = {
   name: "(no route)",
   request: fc
@@ -216,7 +216,7 @@ export const strangeRoute: FuzzRoute = {
           "/%2e%2e/volumes",
           "/Volumes",
           "/volumes/«volume»/x",
-          "/fleets/«fleet»",
+          "/instances/«instance»",
           "/hints/x",
           "/.git",
         ),
