@@ -34,17 +34,20 @@ export function openWire(url: string, connections: number): Wire {
         const bytes = Buffer.from(body ?? "");
         const length = body === undefined ? {} : { "content-length": String(bytes.length) };
         const lost = (error: Error) => resolve({ status: 0, type: "", text: String(error) });
-        const sent = request({ host, port, agent, method, path, headers: { ...headers, ...length } }, (answer) => {
-          const chunks: Buffer[] = [];
-          answer.on("data", (chunk) => chunks.push(chunk));
-          answer.on("error", lost);
-          answer.on("end", () => {
-            const type = answer.headers["content-type"] ?? "";
-            resolve({ status: answer.statusCode!, type, text: Buffer.concat(chunks).toString("utf8") });
-          });
-        });
+        const sent = request(
+          { host, port, agent, timeout: ANSWER_MS, method, path, headers: { ...headers, ...length } },
+          (answer) => {
+            const chunks: Buffer[] = [];
+            answer.on("data", (chunk) => chunks.push(chunk));
+            answer.on("error", lost);
+            answer.on("end", () => {
+              const type = answer.headers["content-type"] ?? "";
+              resolve({ status: answer.statusCode!, type, text: Buffer.concat(chunks).toString("utf8") });
+            });
+          },
+        );
         sent.on("error", lost);
-        sent.setTimeout(ANSWER_MS, () => sent.destroy(new Error(`no answer within ${ANSWER_MS} ms`)));
+        sent.on("timeout", () => sent.destroy(new Error(`no answer within ${ANSWER_MS} ms`)));
         sent.end(bytes);
       }),
     close: () => agent.destroy(),
