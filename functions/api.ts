@@ -1,6 +1,8 @@
 import type { Context } from "aws-lambda";
-import { handle, type LambdaEvent } from "hono/aws-lambda";
+import type { LambdaEvent } from "hono/aws-lambda";
 import { createApp } from "./api/app.ts";
+import { errorLine } from "./api/error-line.ts";
+import { answerEvent } from "./api/event.ts";
 import { createApiPorts } from "./api/ports.ts";
 import { cloudFromEnvironment } from "./cloud/choose.ts";
 import { pipelines } from "./pipelines/index.ts";
@@ -14,7 +16,7 @@ export async function handler(event: LambdaEvent, context: Context) {
     registry: pipelines,
     hintQueue: hintQueue(),
     cloud: () => cloudFromEnvironment(process.env),
-    logError: (reference, error) => logger.error("request failed", { reference, error: error as Error }),
+    logError: (reference, error) => logger.error("request failed", { reference, ...errorLine(error) }),
   });
-  return handle(createApp(ports))(event);
+  return answerEvent(createApp(ports), event);
 }

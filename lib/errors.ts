@@ -99,5 +99,14 @@ export class MillraceError extends Error {
 }
 
 function fill(text: string, details: Readonly<Record<string, unknown>>): string {
-  return text.replace(/\{(\w+)\}/g, (_, name: string) => String(details[name] ?? "?"));
+  return text.replace(/\{(\w+)\}/g, (_, name: string) => shown(details[name]));
+}
+
+/** A value in a sentence; one that cannot be text is told by its type. */
+function shown(value: unknown): string {
+  try {
+    return String(value ?? "?");
+  } catch {
+    return typeof value;
+  }
 }

@@ -3,6 +3,7 @@ import type { ProblemJson } from "./json.ts";
 
 /** What the API itself refuses; errors of the engine keep their own code and status. */
 export const PROBLEMS = {
+  REQUEST_MALFORMED: { status: 400, text: "this is no request that HTTP allows: its method or a header is wrong" },
   BODY_MALFORMED: { status: 400, text: "the body is not JSON: {problem}" },
   BODY_INVALID: { status: 400, text: "the body is wrong: {problem}" },
   QUERY_INVALID: { status: 400, text: "the query is wrong: {problem}" },

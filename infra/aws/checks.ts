@@ -1,4 +1,3 @@
-import type { Ec2Settings, Settings } from "../settings.ts";
 import { InfraError } from "./errors.ts";
 
 /** A function, the queue it empties and the queue that takes what it cannot handle, as numbers. Times in seconds. */
@@ -84,49 +83,3 @@ export function checkFunctionTimeout(name: string, seconds: number): void {
     `${name} asks for a timeout of ${seconds} s; Lambda allows 1 to ${longestFunctionSeconds} s: shorten its process timeout`,
   );
 }
-
-/**
- * Throws for a schedule that EventBridge cannot keep, for a database that the schedule never lets pause, and for a cloud
- * that does not know what to make.
- */
-export function checkSettings({ schedulePeriodMinutes: period, database, cloud, ec2 }: Settings): void {
-  if (cloud === "ec2") checkEc2(ec2);
-  if (!Number.isInteger(period) || period < 1) {
-    throw new InfraError(
-      "SCHEDULE_PERIOD",
-      `schedulePeriodMinutes is ${period}; EventBridge takes whole minutes from 1 up`,
-    );
-  }
-  const pause = database.autoPauseMinutes ?? 5;
-  if (database.minCapacity === 0 && period <= pause) {
-    throw new InfraError(
-      "AUTO_PAUSE",
-      `minCapacity 0 lets the database pause after ${pause} idle minutes, but a schedule of ${period} min keeps it awake: use a period above ${pause} or a minCapacity of 0.5`,
-    );
-  }
-}
-
-function checkEc2(settings: Ec2Settings | undefined): void {
-  if (settings === undefined) throw ec2Error("the stage has no ec2 settings");
-  const { instanceType, diskGigabytes, network } = settings;
-  if (!/^[a-z][\w-]*\.[\w-]+$/.test(instanceType)) {
-    throw ec2Error(`instanceType is "${instanceType}", not one such as t4g.small`);
-  }
-  if (!Number.isInteger(diskGigabytes) || diskGigabytes < 8) {
-    throw ec2Error(`diskGigabytes is ${diskGigabytes}, not a whole number from 8 up`);
-  }
-  if (network === undefined) return;
-  for (const [name, form] of Object.entries(networkForms)) {
-    const value = network[name as keyof typeof networkForms];
-    if (!form.test(value)) throw ec2Error(`network.${name} is "${value}"`);
-  }
-}
-
-const networkForms = {
-  vpcId: /^vpc-[0-9a-f]+$/,
-  subnetId: /^subnet-[0-9a-f]+$/,
-  availabilityZone: /^[a-z]+(-[a-z0-9]+)+$/,
-};
-
-const ec2Error = (problem: string) =>
-  new InfraError("EC2_SETTINGS", `cloud is ec2, but ${problem}: see Ec2Settings in infra/settings.ts`);

@@ -1,6 +1,7 @@
 /** Every error that synthesis can raise for a broken setting, with what it means. */
 export const infraErrors = {
   UNKNOWN_STAGE: "the stage asked for is not in infra/settings.ts",
+  NUMBER: "a setting is no number that AWS takes",
   SCHEDULE_PERIOD: "a schedule needs a whole number of minutes",
   AUTO_PAUSE: "the database would be scheduled awake, so it could never pause",
   EC2_SETTINGS: "the ec2 cloud is not told, or not rightly, what its instances are and where",

@@ -5,7 +5,7 @@ import type { Manifest } from "../../lib/index.ts";
 import type { Settings } from "../settings.ts";
 import { Api } from "./api.ts";
 import type { HandlerName } from "./bundle.ts";
-import { checkSettings } from "./checks.ts";
+import { checkSettings } from "./check-settings.ts";
 import { Database } from "./database.ts";
 import { Migrations } from "./migrations.ts";
 import { Pipelines } from "./pipelines.ts";

@@ -2,7 +2,7 @@
 
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { type AwsAnswer, awsError, awsJson } from "./aws-answer.ts";
-import { readBody } from "./http.ts";
+import { answering, readBody } from "./http.ts";
 import type { Need } from "./iam/policies.ts";
 import type { RoleCaller } from "./iam/principals.ts";
 import { deniedAnswer, type Refusal } from "./iam/refusals.ts";
@@ -45,7 +45,7 @@ const arn = (service: string, rest: string) => `arn:aws:${service}:${REGION}:${A
 function json(body: string): JsonObject {
   try {
     const value = JSON.parse(body || "{}");
-    return value !== null && typeof value === "object" ? value : {};
+    return value !== null && typeof value === "object" && !Array.isArray(value) ? value : {};
   } catch {
     return {};
   }
@@ -116,7 +116,7 @@ const SERVICES: Readonly<Record<string, Service>> = {
 
 /** The listener for the one port. */
 export function awsListener(services: AwsServices): RequestListener {
-  return (incoming, outgoing) => void handle(services, incoming, outgoing);
+  return answering((incoming, outgoing) => handle(services, incoming, outgoing));
 }
 
 async function handle(services: AwsServices, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
@@ -149,7 +149,7 @@ async function route(
       "Sign the request (AWS Signature Version 4): the service in the signature says where it goes. Any keys will do.";
     return awsError(403, "MissingAuthenticationToken", message);
   }
-  const service = SERVICES[name];
+  const service = Object.hasOwn(SERVICES, name) ? SERVICES[name] : undefined;
   if (!service) {
     const known = Object.keys(SERVICES).join(", ");
     return awsError(501, "UnknownService", `The local stack has no service named ${name}; it has ${known}.`);

@@ -3,7 +3,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { FaultSpec, Faults } from "./data-api/index.ts";
 import { LocalError } from "./errors.ts";
-import { type Listening, listen, readBody } from "./http.ts";
+import { answering, decoded, type Listening, listen, readBody } from "./http.ts";
 import type { Access } from "./iam/access.ts";
 import { describeAccess } from "./iam/describe-access.ts";
 import type { LambdaFunction } from "./lambda/lambda-function.ts";
@@ -62,11 +62,14 @@ const ROUTES: readonly (readonly [string, RegExp, Route])[] = [
 
 /** Serves the control interface on a loopback port. */
 export function serveControl(controlled: Controlled, port: number): Promise<Listening> {
-  return listen((incoming, outgoing) => void handle(controlled, incoming, outgoing), {
-    port,
-    what: "the control server",
-    option: "--port",
-  });
+  return listen(
+    answering((incoming, outgoing) => handle(controlled, incoming, outgoing)),
+    {
+      port,
+      what: "the control server",
+      option: "--port",
+    },
+  );
 }
 
 async function handle(controlled: Controlled, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
@@ -86,7 +89,7 @@ async function route(controlled: Controlled, incoming: IncomingMessage): Promise
   }
   const [, pattern, run] = found;
   const { name = "", action = "" } = pattern.exec(path)?.groups ?? {};
-  return run(controlled, { method, name: decodeURIComponent(name), action, json: () => parse(incoming) });
+  return run(controlled, { method, name: decoded(name), action, json: () => parse(incoming) });
 }
 
 async function parse(incoming: IncomingMessage): Promise<unknown> {

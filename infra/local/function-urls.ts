@@ -1,7 +1,7 @@
 /* Function URLs: HTTP on loopback, turned into events and back. Calls need no signature here. */
 
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { type Listening, listen, readBody } from "./http.ts";
+import { answering, type Listening, listen, readBytes, urlOf } from "./http.ts";
 import type { InvokeResult, LambdaFunction } from "./lambda/lambda-function.ts";
 
 interface UrlAnswer {
@@ -14,30 +14,40 @@ interface UrlAnswer {
 
 const TEXT = /^(text\/|application\/(json|.*\+json|xml|.*\+xml|javascript|x-www-form-urlencoded))/;
 
+const JSON_TYPE = { "content-type": "application/json" };
+/** AWS Lambda: the largest payload of a call that is answered. */
+const PAYLOAD_LIMIT_BYTES = 6 * 1024 * 1024;
+
 /** Serves a function's URL; port 0 is any free one. */
 export function serveFunctionUrl(fn: LambdaFunction, port: number): Promise<Listening> {
-  return listen((incoming, outgoing) => void handle(fn, incoming, outgoing), {
-    port,
-    what: "the API",
-    option: "--api-port",
-  });
+  return listen(
+    answering((incoming, outgoing) => handle(fn, incoming, outgoing)),
+    {
+      port,
+      what: "the API",
+      option: "--api-port",
+    },
+  );
 }
 
 async function handle(fn: LambdaFunction, incoming: IncomingMessage, outgoing: ServerResponse) {
-  const body = await readBody(incoming);
-  write(outgoing, await fn.invoke(JSON.stringify(eventOf(incoming, body))));
+  const body = await readBytes(incoming);
+  const event = JSON.stringify(eventOf(incoming, body));
+  if (Buffer.byteLength(event) > PAYLOAD_LIMIT_BYTES)
+    outgoing.writeHead(413, JSON_TYPE).end('{"message":"Request Too Long"}');
+  else write(outgoing, await fn.invoke(event));
 }
 
 /** The event, payload version 2.0. */
-function eventOf(incoming: IncomingMessage, body: string): Record<string, unknown> {
-  const url = new URL(incoming.url ?? "/", "http://local");
+function eventOf(incoming: IncomingMessage, body: Buffer): Record<string, unknown> {
+  const url = urlOf(incoming);
   const headers = Object.fromEntries(
     Object.entries(incoming.headers).map(([name, value]) => [name, Array.isArray(value) ? value.join(",") : value]),
   );
-  const query: Record<string, string> = {};
+  const query: Record<string, string> = Object.create(null);
   for (const [name, value] of url.searchParams) query[name] = name in query ? `${query[name]},${value}` : value;
   const { cookie, ...others } = headers;
-  const isText = body === "" || TEXT.test(headers["content-type"] ?? "");
+  const isText = body.length === 0 || TEXT.test(headers["content-type"] ?? "");
   const now = new Date();
   return {
     version: "2.0",
@@ -50,7 +60,8 @@ function eventOf(incoming: IncomingMessage, body: string): Record<string, unknow
     requestContext: {
       accountId: "anonymous",
       apiId: "local",
-      domainName: headers["host"],
+      // on AWS a host is always the function's own: nobody else's requests get here
+      domainName: `127.0.0.1:${incoming.socket.localPort}`,
       domainPrefix: "local",
       http: {
         method: incoming.method,
@@ -65,24 +76,23 @@ function eventOf(incoming: IncomingMessage, body: string): Record<string, unknow
       time: now.toUTCString(),
       timeEpoch: now.getTime(),
     },
-    ...(body === "" ? {} : { body: isText ? body : Buffer.from(body, "utf8").toString("base64") }),
+    ...(body.length === 0 ? {} : { body: body.toString(isText ? "utf8" : "base64") }),
     isBase64Encoded: !isText,
   };
 }
 
 function write(outgoing: ServerResponse, result: InvokeResult): void {
-  const json = { "content-type": "application/json" };
   if (result === "throttled") {
-    outgoing.writeHead(429, json).end('{"message":"Too Many Requests"}');
+    outgoing.writeHead(429, JSON_TYPE).end('{"message":"Too Many Requests"}');
     return;
   }
   if (!result.ok) {
-    outgoing.writeHead(502, json).end('{"message":"Internal Server Error"}');
+    outgoing.writeHead(502, JSON_TYPE).end('{"message":"Internal Server Error"}');
     return;
   }
   const answer = JSON.parse(result.payload) as UrlAnswer | null;
   if (answer === null || typeof answer !== "object" || answer.statusCode === undefined) {
-    outgoing.writeHead(200, json).end(typeof answer === "string" ? answer : result.payload);
+    outgoing.writeHead(200, JSON_TYPE).end(typeof answer === "string" ? answer : result.payload);
     return;
   }
   const headers: Record<string, string | string[]> = {};

@@ -52,7 +52,7 @@ export function classify(error: unknown): Classified {
   const { name = "", message = String(error), code = "", $metadata } = (error ?? {}) as ErrorLike;
   // the state stands at the end; a value in Detail may hold the same words
   const sqlState = /SQLState: ([0-9A-Z]{5})\s*$/.exec(message)?.[1];
-  const as = (failure: Failure): Classified => ({ failure, sqlState, message });
+  const as = (failure: Failure): Classified => ({ failure, sqlState, message: withoutValues(message, sqlState) });
   if (name === "DatabaseResumingException") return as("resuming");
   if (name === "ThrottlingException" || name === "TooManyRequestsException" || $metadata?.httpStatusCode === 429)
     return as("again");
@@ -69,4 +69,14 @@ export function classify(error: unknown): Classified {
   if (UNANSWERED.has(name) || (status !== undefined && status >= 500)) return as("unanswered");
   // no status: the connection broke after the request was sent
   return as(status === undefined ? "unanswered" : "refused");
+}
+
+/** data_exception: PostgreSQL quotes the value that is wrong, and the service the one that it cannot parse. */
+const QUOTES_VALUES = /^22/;
+
+/** A message without the values that it quotes: they are a row's or a caller's, and errors go into logs. */
+function withoutValues(message: string, sqlState: string | undefined): string {
+  const where = message.replace(/; Where: .*?(?=; (?:Position|SQLState): )/s, "");
+  const quotes = sqlState === undefined ? /^Cannot parse /.test(message) : QUOTES_VALUES.test(sqlState);
+  return quotes ? where.replace(/".*"/s, '"…"') : where;
 }

@@ -12,7 +12,7 @@ export function wholeNumber(variable: string, byDefault: number, environment = p
   const value = environment[variable];
   if (value === undefined || value === "") return byDefault;
   const number = Number(value);
-  if (!Number.isInteger(number) || number < 1)
+  if (!Number.isSafeInteger(number) || number < 1)
     throw new MillraceError("ENVIRONMENT", { variable, problem: `${value}, but must be a whole number from 1` });
   return number;
 }
@@ -22,7 +22,12 @@ export function stringMap(variable: string, environment = process.env): Readonly
   const text = required(variable, environment);
   try {
     const value: unknown = JSON.parse(text);
-    if (typeof value === "object" && value !== null && Object.values(value).every((v) => typeof v === "string"))
+    if (
+      typeof value === "object" &&
+      value !== null &&
+      !Array.isArray(value) &&
+      Object.values(value).every((v) => typeof v === "string")
+    )
       return value as Record<string, string>;
   } catch (cause) {
     throw new MillraceError("ENVIRONMENT", { variable, problem: "no JSON" }, { cause });

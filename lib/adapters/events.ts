@@ -1,15 +1,15 @@
 import type { Logger } from "@aws-lambda-powertools/logger";
 import { type Metrics, MetricUnit } from "@aws-lambda-powertools/metrics";
-import { type EventName, type EventPayloads, type Events, levelOf } from "../engine/events.ts";
+import { type EventName, type EventPayloads, type Events, levelOf, loggable } from "../engine/events.ts";
 
 /**
  * Events as structured log lines, and as metrics by pipeline. Ids stand in the logs only: a metric for each would be a
- * bill for each.
+ * bill for each. What no log may tell is left out: see `loggable`.
  */
 export function powertoolsEvents(logger: Logger, metrics: Metrics): Events {
   return {
     emit(name, payload) {
-      logger[levelOf(name, payload)](name, { ...payload });
+      logger[levelOf(name, payload)](name, loggable(name, payload));
       const { pipeline, count, ms } = payload as { pipeline?: string; count?: number; ms?: number };
       const single = metrics.singleMetric();
       if (pipeline !== undefined) single.addDimension("pipeline", pipeline);

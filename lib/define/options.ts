@@ -62,6 +62,16 @@ export const FUNCTION_MARGIN_SECONDS = 30;
 const FUNCTION_MAX_SECONDS = 900;
 /** Amazon SQS event sources: MaximumConcurrency is at least 2. */
 const MIN_CONCURRENCY = 2;
+/** Timers count milliseconds, and hold 24 days of them; a lock or a delay of more than eleven is a mistake. */
+const LEAST_SECONDS = 0.001;
+const MOST_SECONDS = 1_000_000;
+/** Between passes of a row that is as it should be: a year. */
+export const EVERY_BOUNDS = [LEAST_SECONDS, 31_536_000] as const;
+/** Their products still are numbers of items that PostgreSQL counts, and of seconds. */
+const LEAST_FACTOR = 0.001;
+const MOST_FACTOR = 1_000;
+/** A delay of nothing would be a hot loop. */
+const MOST_JITTER = 0.99;
 
 /** Completes and checks the options of a pipeline. Throws OPTION or OPTION_RELATION with the numbers. */
 export function completeOptions(name: string, given: PipelineOptions): CompleteOptions {
@@ -84,30 +94,18 @@ export function completeOptions(name: string, given: PipelineOptions): CompleteO
 }
 
 function checkNumbers(name: string, o: CompleteOptions): void {
-  positive(name, "lockTimeoutSeconds", o.lockTimeoutSeconds);
-  positive(name, "leaseSeconds", o.leaseSeconds);
-  positive(name, "heartbeatTickSeconds", o.heartbeatTickSeconds);
-  positive(name, "heartbeatTriggerSeconds", o.heartbeatTriggerSeconds);
+  between(name, "lockTimeoutSeconds", o.lockTimeoutSeconds, LEAST_SECONDS, MOST_SECONDS);
+  between(name, "leaseSeconds", o.leaseSeconds, LEAST_SECONDS, MOST_SECONDS);
+  between(name, "heartbeatTickSeconds", o.heartbeatTickSeconds, LEAST_SECONDS, MOST_SECONDS);
+  between(name, "heartbeatTriggerSeconds", o.heartbeatTriggerSeconds, LEAST_SECONDS, MOST_SECONDS);
   whole(name, "processTimeoutSeconds", o.processTimeoutSeconds, 1, FUNCTION_MAX_SECONDS - FUNCTION_MARGIN_SECONDS);
-  positive(name, "queueLowerFactor", o.queueLowerFactor);
-  positive(name, "queueUpperFactor", o.queueUpperFactor);
+  between(name, "queueLowerFactor", o.queueLowerFactor, LEAST_FACTOR, MOST_FACTOR);
+  between(name, "queueUpperFactor", o.queueUpperFactor, LEAST_FACTOR, MOST_FACTOR);
   if (o.maxAttempts !== null) whole(name, "maxAttempts", o.maxAttempts, 1, 1_000_000);
-  positive(name, "backoff.firstSeconds", o.backoff.firstSeconds);
-  positive(name, "backoff.maxSeconds", o.backoff.maxSeconds);
-  if (!(o.backoff.factor >= 1 && Number.isFinite(o.backoff.factor)))
-    throw new MillraceError("OPTION", {
-      name,
-      option: "backoff.factor",
-      value: o.backoff.factor,
-      expected: "1 or more",
-    });
-  if (!(o.backoff.jitter >= 0 && o.backoff.jitter < 1))
-    throw new MillraceError("OPTION", {
-      name,
-      option: "backoff.jitter",
-      value: o.backoff.jitter,
-      expected: "at least 0 and below 1",
-    });
+  between(name, "backoff.firstSeconds", o.backoff.firstSeconds, LEAST_SECONDS, MOST_SECONDS);
+  between(name, "backoff.maxSeconds", o.backoff.maxSeconds, LEAST_SECONDS, MOST_SECONDS);
+  between(name, "backoff.factor", o.backoff.factor, 1, MOST_FACTOR);
+  between(name, "backoff.jitter", o.backoff.jitter, 0, MOST_JITTER);
 }
 
 function checkRelations(name: string, o: CompleteOptions): void {
@@ -132,9 +130,10 @@ function checkRelations(name: string, o: CompleteOptions): void {
     fail("backoff.firstSeconds", o.backoff.firstSeconds, "at most", "backoff.maxSeconds", o.backoff.maxSeconds);
 }
 
-export function positive(name: string, option: string, value: number): void {
-  if (!(Number.isFinite(value) && value > 0))
-    throw new MillraceError("OPTION", { name, option, value, expected: "a number above 0" });
+/** @throws OPTION */
+export function between(name: string, option: string, value: number, least: number, most: number): void {
+  if (!(Number.isFinite(value) && value >= least && value <= most))
+    throw new MillraceError("OPTION", { name, option, value, expected: `a number from ${least} to ${most}` });
 }
 
 function whole(name: string, option: string, value: number, least: number, most: number): void {

@@ -10,7 +10,15 @@ import {
   type NoLocks,
   type RelatedLocks,
 } from "./locks.ts";
-import { type CompleteOptions, completeOptions, EVERY_SECONDS, type PipelineOptions, positive } from "./options.ts";
+import { isPipelineName } from "./names.ts";
+import {
+  between,
+  type CompleteOptions,
+  completeOptions,
+  EVERY_BOUNDS,
+  EVERY_SECONDS,
+  type PipelineOptions,
+} from "./options.ts";
 import { type ReadyText, readyText } from "./ready.ts";
 import type { State, StateSpec } from "./state.ts";
 
@@ -119,7 +127,7 @@ function definePipeline(
   { yieldTo = [], ...options }: TableOptions,
 ): Pipeline {
   // ":" separates a pipeline's name and an id in lock_owner, and a statement's comment carries the name
-  if (!/^[a-z][a-z0-9-]{0,62}$/.test(name)) throw new MillraceError("PIPELINE_NAME", { name });
+  if (!isPipelineName(name)) throw new MillraceError("PIPELINE_NAME", { name });
   const entries = Object.entries(states);
   if (entries.length === 0) throw new MillraceError("NO_STATES", { name });
   return {
@@ -132,7 +140,7 @@ function definePipeline(
     }),
     states: entries.map(([state, { spec }]) => {
       const everySeconds = spec.everySeconds ?? EVERY_SECONDS;
-      positive(`${name}.${state}`, "everySeconds", everySeconds);
+      between(`${name}.${state}`, "everySeconds", everySeconds, ...EVERY_BOUNDS);
       const locks: RelatedLocks = spec.locks ?? {};
       checkLocks(`${name}.${state}`, table, locks);
       return { name: state, ready: readyText(`${name}.${state}`, spec.ready as never), everySeconds, locks, spec };

@@ -1,3 +1,5 @@
+import { createHash } from "node:crypto";
+
 /** Names and payloads of everything that the engine reports. Each becomes one structured log line, and a metric. */
 export interface EventPayloads {
   "items.fetched": { pipeline: string; count: number; expired: number };
@@ -18,10 +20,11 @@ export interface EventPayloads {
     id: string;
     token: string;
     attempt: number;
+    code: string;
     error: string;
     retryInSeconds: number | null;
   };
-  "item.dead": { pipeline: string; id: string; token: string; attempt: number; error: string };
+  "item.dead": { pipeline: string; id: string; token: string; attempt: number; code: string; error: string };
   "item.released": { pipeline: string; id: string; token: string };
   "item.alone": { pipeline: string; id: string };
   "item.compensated": { pipeline: string; id: string; token: string };
@@ -75,3 +78,27 @@ const LEVELS: Readonly<Partial<Record<EventName, "warn" | "error" | "debug">>> =
   "items.resent": "warn",
   "hint.skipped": "debug",
 };
+
+/**
+ * Texts of the application, of its providers and of senders: they may hold anything, so they stay with the item
+ * (`last_error`) or the orphan, and go into no log.
+ */
+const UNLOGGED: Readonly<Partial<Record<EventName, string>>> = {
+  "item.failed": "error",
+  "item.dead": "error",
+  "item.retried": "reason",
+  "item.stale": "orphan",
+  "item.unknown": "orphan",
+  // quotes the message; its code and its id are enough to find it
+  "message.unknown": "error",
+};
+
+/** What of an event goes into a log: no text that is not ours, and no token, which would be the lock itself. */
+export function loggable(name: EventName, payload: object): Readonly<Record<string, unknown>> {
+  const { token, ...rest } = payload as Record<string, unknown>;
+  const kept = Object.entries(rest).filter(([field]) => field !== UNLOGGED[name]);
+  return { ...Object.fromEntries(kept), ...(typeof token === "string" ? { pass: passOf(token) } : {}) };
+}
+
+/** Names the pass that holds a row with this token, and does not tell the token. */
+export const passOf = (token: string): string => createHash("sha256").update(token).digest("hex").slice(0, 12);

@@ -1,3 +1,4 @@
+import { isPipelineName, isTableName } from "../define/names.ts";
 import type { Registry } from "../define/registry.ts";
 import { MillraceError } from "../errors.ts";
 import { parseObject } from "./item.ts";
@@ -12,10 +13,14 @@ export const hintBody = (hint: Hint): string => JSON.stringify({ v: 1, ...hint }
 /** @throws HINT_MALFORMED */
 export function parseHint(body: string): Hint {
   const { v, table, pipeline, at } = parseObject(body, "HINT_MALFORMED");
-  if (v !== 1) throw new MillraceError("HINT_MALFORMED", { reason: `version ${String(v)} is not 1` });
-  if (typeof table === "string" && pipeline === undefined) return { table };
-  if (typeof pipeline !== "string" || table !== undefined)
+  if (v !== 1) throw new MillraceError("HINT_MALFORMED", { reason: "v is not 1" });
+  if ((pipeline === undefined) === (table === undefined))
     throw new MillraceError("HINT_MALFORMED", { reason: "it names neither one pipeline nor one table" });
+  if (table !== undefined) {
+    if (isTableName(table)) return { table };
+    throw new MillraceError("HINT_MALFORMED", { reason: "table is no name of one" });
+  }
+  if (!isPipelineName(pipeline)) throw new MillraceError("HINT_MALFORMED", { reason: "pipeline is no name of one" });
   if (at === undefined) return { pipeline };
   if (typeof at !== "string" || Number.isNaN(Date.parse(at)))
     throw new MillraceError("HINT_MALFORMED", { reason: "at is no time" });

@@ -1,3 +1,4 @@
+import { isPipelineName } from "../define/names.ts";
 import { MillraceError } from "../errors.ts";
 
 /** Everything a worker is told. What the row needs is read from the row. */
@@ -15,12 +16,12 @@ export const isUuid = (value: unknown): value is string => typeof value === "str
 /** The body of an item message: `{"v":1,"pipeline":"volumes","id":"…","token":"…"}`. */
 export const itemBody = ({ pipeline, id, token }: Item): string => JSON.stringify({ v: 1, pipeline, id, token });
 
-/** @throws ITEM_MALFORMED */
+/** Reasons name the field and never what stands there: a message can be a megabyte, and is no business of a log. @throws ITEM_MALFORMED */
 export function parseItem(body: string): Item {
   const message = parseObject(body, "ITEM_MALFORMED");
   const { v, pipeline, id, token } = message;
-  if (v !== 1) throw new MillraceError("ITEM_MALFORMED", { reason: `version ${String(v)} is not 1` });
-  if (typeof pipeline !== "string") throw new MillraceError("ITEM_MALFORMED", { reason: "pipeline is no string" });
+  if (v !== 1) throw new MillraceError("ITEM_MALFORMED", { reason: "v is not 1" });
+  if (!isPipelineName(pipeline)) throw new MillraceError("ITEM_MALFORMED", { reason: "pipeline is no name of one" });
   if (!isUuid(id)) throw new MillraceError("ITEM_MALFORMED", { reason: "id is no uuid" });
   if (!isUuid(token)) throw new MillraceError("ITEM_MALFORMED", { reason: "token is no uuid" });
   return { pipeline, id: id.toLowerCase(), token: token.toLowerCase() };

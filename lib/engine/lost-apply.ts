@@ -3,7 +3,7 @@ import { noteOrphanSql } from "../sql/orphan.ts";
 import type { AnyChanges } from "./changes.ts";
 import type { Held } from "./claim.ts";
 import type { Ports } from "./ports.ts";
-import { keptText } from "./report-end.ts";
+import { codeOf, keptText } from "./report-end.ts";
 
 /**
  * An apply that was not written for us. Definitely `stale`: somebody else went on with the row, so the side effects are
@@ -24,7 +24,7 @@ export async function lostApply(
   try {
     orphan = spec?.orphan?.(changes as never);
   } catch (cause) {
-    events.emit("finish.failed", { pipeline: pipeline.name, step: "orphan", error: String(cause) });
+    events.emit("finish.failed", { pipeline: pipeline.name, step: "orphan", error: codeOf(cause) });
   }
   events.emit(`item.${result}`, { ...about, phase: "apply", ...(orphan === undefined ? {} : { orphan }) });
   const undone = result === "stale" && (await undo(pipeline, held, snapshot, changes, services, events));
@@ -47,7 +47,7 @@ async function undo(
     events.emit("item.compensated", { pipeline: name, id, token });
     return true;
   } catch (cause) {
-    events.emit("finish.failed", { pipeline: name, step: "onStale", error: String(cause) });
+    events.emit("finish.failed", { pipeline: name, step: "onStale", error: codeOf(cause) });
     return false;
   }
 }

@@ -27,8 +27,16 @@ export function reportEnd(
   else if (row.result === "already") events.emit("item.already", { ...about, phase: step });
   else if (step === "release") events.emit("item.released", about);
   else if (step === "reset") events.emit("item.retried", { ...about, attempt, reason });
-  else if (row.state === "dead") events.emit("item.dead", { ...about, attempt, error: textOf(error) });
-  else events.emit("item.failed", { ...about, attempt, error: textOf(error), retryInSeconds: row.due_in });
+  else if (row.state === "dead")
+    events.emit("item.dead", { ...about, attempt, code: codeOf(error), error: textOf(error) });
+  else
+    events.emit("item.failed", {
+      ...about,
+      attempt,
+      code: codeOf(error),
+      error: textOf(error),
+      retryInSeconds: row.due_in,
+    });
 }
 
 /** An error as it is kept with the item. */
@@ -39,6 +47,13 @@ export function textOf(error: unknown): string {
   } catch {
     return "an error without a text";
   }
+}
+
+/** An error by its code, or else its class: what a log tells of one whose text may hold anything. */
+export function codeOf(error: unknown): string {
+  const { code, name } = (error ?? {}) as { readonly code?: unknown; readonly name?: unknown };
+  if (typeof code === "string" && /^[A-Z][A-Z0-9_]{0,63}$/.test(code)) return code;
+  return typeof name === "string" && /^[A-Za-z]\w{0,63}$/.test(name) ? name : typeof error;
 }
 
 /** Text that PostgreSQL takes, or the statement that says why would fail itself: no NUL, no half of a character. */

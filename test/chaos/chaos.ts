@@ -121,7 +121,8 @@ function checkBusy(events: Tally, seconds: number): Check {
   };
 }
 
-async function allChecks(
+/** What must hold of everything that was asked for, when all has come to rest. */
+export async function allChecks(
   stack: LocalStack,
   wants: Wants,
   { pending }: Convergence,
@@ -137,7 +138,7 @@ async function allChecks(
     await checkJobs(stack, wants),
     await checkCommands(stack, wants, ranDir),
     await checkEvents(stack),
-    await checkLedger(stack),
+    await checkLedger(stack, wants),
     await checkCloud(stack),
     await checkOrphans(stack),
     await checkDeadLetters(stack),

@@ -24,9 +24,10 @@ export interface LoadParts {
   readonly tally: Tally;
   /** A folder in which each command leaves a line when it begins. */
   readonly ranDir: string;
+  /** Between two requests, in ms: about so long. @default 300 */
+  readonly betweenMs?: number;
 }
 
-/** Between two requests, in ms: about so long. */
 const BETWEEN_MS = 300;
 /** A call without an answer is given up after this. */
 const CALL_MS = 30_000;
@@ -49,7 +50,7 @@ interface Answered {
 
 /** Sends requests until the signal aborts; resolves when the last has its answer, or was given up. */
 export async function load(parts: LoadParts, signal: AbortSignal): Promise<void> {
-  const { random, wants } = parts;
+  const { random, wants, betweenMs = BETWEEN_MS } = parts;
   const underWay = new Set<Promise<void>>();
   const weights = Object.entries(actionsOf(parts)).flatMap(([name, { weight }]) => Array<string>(weight).fill(name));
   for (let n = 0; !signal.aborted; n++) {
@@ -64,7 +65,7 @@ export async function load(parts: LoadParts, signal: AbortSignal): Promise<void>
       underWay.add(doing);
       void doing.then(() => underWay.delete(doing));
     }
-    await wait(BETWEEN_MS * (0.5 + random.next()), undefined, { signal }).catch(() => {});
+    await wait(betweenMs * (0.5 + random.next()), undefined, { signal }).catch(() => {});
   }
   await Promise.all(underWay);
 }

@@ -3,6 +3,7 @@
 import { GetQueueAttributesCommand, ReceiveMessageCommand, SQSClient } from "@aws-sdk/client-sqs";
 import type { LocalStack } from "../support/stack.ts";
 import type { Check } from "./checks.ts";
+import type { Wants } from "./wants.ts";
 
 interface Line {
   readonly op: string;
@@ -15,7 +16,7 @@ const CREATIONS = ["createVolume", "createInstance", "runCommand"];
 const DELETIONS = ["deleteVolume", "deleteInstance"];
 
 /** By the cloud's own ledger each thing was made once and removed once, however often it was asked for. */
-export async function checkLedger(stack: LocalStack): Promise<Check> {
+export async function checkLedger(stack: LocalStack, { volumes }: Wants): Promise<Check> {
   const lines = (await stack.control("GET", "/cloud/log")).body as Line[];
   const there = await atCloud(stack);
   const wrong: string[] = [];
@@ -32,11 +33,14 @@ export async function checkLedger(stack: LocalStack): Promise<Check> {
     if (isThing && made > 0 && !there.has(key) && removed + count(DELETIONS, key, "killed") === 0)
       wrong.push(`${name} (key ${key}) is gone, and was never removed`);
   }
-  // a volume's name is its own here: a second key would be a second volume
+  // a key is one volume's: more keys than volumes of a name would be more volumes than were asked for
   const keys = new Map<string, Set<string>>();
   for (const { op, key, name } of lines)
     if (op === "createVolume" && key !== null) keys.set(name, (keys.get(name) ?? new Set()).add(key));
-  for (const [name, set] of keys) if (set.size > 1) wrong.push(`${name} was asked for under ${set.size} keys`);
+  for (const [name, set] of keys) {
+    const asked = volumes.filter((want) => want.name === name).length;
+    if (set.size > asked) wrong.push(`${name} was asked for ${asked} times, and has ${set.size} keys`);
+  }
   return { name: "each thing was created once and deleted once, by the cloud's ledger", wrong };
 }
 

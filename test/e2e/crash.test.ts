@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { passOf } from "../../lib/engine/events.ts";
 import { type LocalStack, startLocalStack } from "../support/stack.ts";
 import { until } from "../support/until.ts";
 import {
@@ -77,7 +78,7 @@ describe.concurrent("while no heartbeater runs", () => {
     }
     await untilStatus(stack, "late-", "active", { count: names.length, timeoutMs: 150_000 });
     for (const [id, token] of old) {
-      const stale = () => eventsOf(stack, "worker-volumes", "item.stale", id).filter((e) => e.token === token);
+      const stale = () => eventsOf(stack, "worker-volumes", "item.stale", id).filter((e) => e.pass === passOf(token));
       await until(() => stale().length > 0, { what: "the old message", timeoutMs: 150_000, everyMs: 200 });
       expect(stale()).toMatchObject([{ phase: "claim" }]);
       expect(eventsOf(stack, "worker-volumes", "item.claimed", id).length).toBe(1);
@@ -143,9 +144,9 @@ test("a worker frozen beyond its lease: another takes over, and its own apply is
     timeoutMs: 60_000,
   });
   expect(eventsOf(stack, "worker-volumes", "item.stale", id)).toMatchObject([
-    { phase: "apply", token: first.lock_token },
+    { phase: "apply", pass: passOf(first.lock_token) },
   ]);
-  expect(eventsOf(stack, "worker-volumes", "item.applied", id)).toMatchObject([{ token: second.applied_token }]);
+  expect(eventsOf(stack, "worker-volumes", "item.applied", id)).toMatchObject([{ pass: passOf(second.applied_token) }]);
   expect((await cloudLog(stack, "frozen")).map((line) => line.outcome)).toEqual(["created", "existing"]);
   expect(directoriesOf(stack, "frozen")).toBe(1);
   const [row] = await stack.sql("select status from volumes where id = $1", [id]);

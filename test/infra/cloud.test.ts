@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { checkSettings } from "../../infra/aws/checks.ts";
+import { checkSettings } from "../../infra/aws/check-settings.ts";
 import { type Ec2Settings, settingsOf } from "../../infra/settings.ts";
 import { byName, ofType, plain, type Resources, resourcesOf, short } from "./assemble.ts";
 

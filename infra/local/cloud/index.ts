@@ -2,6 +2,7 @@ import { mkdirSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { decoded, urlOf } from "../http.ts";
 import { openCommands } from "./commands.ts";
 import { type CloudFaults, createFaults } from "./faults.ts";
 import { openInstances } from "./instances.ts";
@@ -77,7 +78,7 @@ async function serve(
 ): Promise<void> {
   const { sandbox, path } = splitSandbox(request.url ?? "/");
   const body = await text(request);
-  const answer = await route({ method: request.method ?? "GET", url: new URL(path, "http://cloud"), body }, parts);
+  const answer = await route({ method: request.method ?? "GET", url: urlOf({ url: path }), body }, parts);
   if (answer !== "killCaller") return send(response, answer);
   if (sandbox !== undefined) killCaller(sandbox);
   request.socket.destroy();
@@ -87,9 +88,7 @@ async function serve(
 function splitSandbox(target: string): { readonly sandbox?: string; readonly path: string } {
   const match = /^\/as\/([^/?]+)(\/.*)$/.exec(target);
   const [, sandbox, path] = match ?? [];
-  return sandbox === undefined || path === undefined
-    ? { path: target }
-    : { sandbox: decodeURIComponent(sandbox), path };
+  return sandbox === undefined || path === undefined ? { path: target } : { sandbox: decoded(sandbox), path };
 }
 
 async function text(request: IncomingMessage): Promise<string> {

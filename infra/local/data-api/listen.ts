@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { LocalError } from "../errors.ts";
+import { answering, urlOf } from "../http.ts";
 import type { DataApi } from "./index.ts";
 
 /** A Data API that listens by itself, without the other services of the stack. */
@@ -13,7 +14,7 @@ const BODY_LIMIT = 4 * 1_048_576;
 
 /** Serves `api` on 127.0.0.1; signatures are not looked at. Port 0 takes any free one. PORT_IN_USE. */
 export function listenDataApi(api: DataApi, { port }: { readonly port: number }): Promise<Listener> {
-  const server = createServer((request, response) => void serve(api, request, response));
+  const server = createServer(answering((request, response) => serve(api, request, response)));
   // Clients keep connections; one that we close just as it is used again would look like a lost answer.
   server.keepAliveTimeout = 75_000;
   return new Promise((done, failed) => {
@@ -45,7 +46,7 @@ async function serve(api: DataApi, request: IncomingMessage, response: ServerRes
   } catch {
     return;
   }
-  const path = request.method === "POST" ? new URL(request.url ?? "/", "http://localhost").pathname : "";
+  const path = request.method === "POST" ? urlOf(request).pathname : "";
   const answer =
     size > BODY_LIMIT
       ? { status: 413, headers: {}, body: "" }

@@ -1,6 +1,7 @@
 /* The Lambda service as functions call it: Invoke. */
 
 import { type AwsAnswer, awsError } from "../aws-answer.ts";
+import { decoded, urlOf } from "../http.ts";
 import type { AsyncInvokes } from "./async-invokes.ts";
 import type { LambdaFunction } from "./lambda-function.ts";
 
@@ -15,14 +16,14 @@ export function functionName(reference: string): string {
 /** The function that a Lambda call is about, by its path; undefined when it is no Invoke. */
 export function invokedFunction(path: string): string | undefined {
   const [, reference] = INVOKE.exec(path) ?? [];
-  return reference === undefined ? undefined : functionName(decodeURIComponent(reference));
+  return reference === undefined ? undefined : functionName(decoded(reference));
 }
 
 /** The version or alias that a call is about: a part of the reference, or a parameter of its own. */
 export function invokedQualifier(url: string): string | undefined {
-  const { pathname, searchParams } = new URL(url, "http://local");
+  const { pathname, searchParams } = urlOf({ url });
   const [, reference = ""] = INVOKE.exec(pathname) ?? [];
-  const [, afterName] = /(?:^|function:)[^:]+:([^:]+)$/.exec(decodeURIComponent(reference)) ?? [];
+  const [, afterName] = /(?:^|function:)[^:]+:([^:]+)$/.exec(decoded(reference)) ?? [];
   return searchParams.get("Qualifier") ?? afterName;
 }
 

@@ -2,7 +2,7 @@
 
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { readBody } from "../http.ts";
+import { answering, readBody } from "../http.ts";
 
 const PREFIX = "/2018-06-01/runtime";
 
@@ -31,7 +31,7 @@ export interface RuntimeApi {
 
 /** Serves the Runtime API on a free loopback port. */
 export async function serveRuntimeApi(calls: RuntimeCalls): Promise<RuntimeApi> {
-  const server = createServer((incoming, outgoing) => void route(calls, incoming, outgoing));
+  const server = createServer(answering((incoming, outgoing) => route(calls, incoming, outgoing)));
   server.requestTimeout = 0;
   server.keepAliveTimeout = 0; // a frozen sandbox keeps its connection for minutes
   await new Promise<void>((resolve, reject) => server.once("error", reject).listen(0, "127.0.0.1", resolve));

@@ -96,7 +96,7 @@ export async function startSqs(options: { endpoint(): string; logFile: string })
 
   async function handle(operation: string, body: JsonObject, signal?: AbortSignal): Promise<AwsAnswer> {
     const queue = queueName(String(body["QueueUrl"] ?? ""));
-    const run = OPERATIONS[operation];
+    const run = Object.hasOwn(OPERATIONS, operation) ? OPERATIONS[operation] : undefined;
     // A queue that does not exist is the emulator's to report, as is everything that needs no help.
     if (run && attributes.has(queue)) return run(parts, queue, body, signal);
     const answer = await parts.backend.call(operation, body);

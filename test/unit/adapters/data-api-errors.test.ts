@@ -97,3 +97,23 @@ describe("the connection", () => {
     expect(classify(error).failure).toBe("unanswered");
   });
 });
+
+describe("a message tells no values", () => {
+  test.each([
+    [
+      'ERROR: invalid input syntax for type integer: "pay"load"; Position: 9; SQLState: 22P02',
+      'ERROR: invalid input syntax for type integer: "…"; Position: 9; SQLState: 22P02',
+    ],
+    [
+      'ERROR: invalid input syntax for type json; Where: JSON data, line 1: {"a": payload...; SQLState: 22P02',
+      "ERROR: invalid input syntax for type json; SQLState: 22P02",
+    ],
+    [
+      'ERROR: duplicate key value violates unique constraint "one_name"; SQLState: 23505',
+      'ERROR: duplicate key value violates unique constraint "one_name"; SQLState: 23505',
+    ],
+    ['Cannot parse UUID "pay"load"', 'Cannot parse UUID "…"'],
+  ])("%s", (message, expected) => {
+    expect(classify(Object.assign(new Error(message), { name: "DatabaseErrorException" })).message).toBe(expected);
+  });
+});

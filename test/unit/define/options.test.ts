@@ -15,17 +15,22 @@ describe("impossible numbers are refused, with the number", () => {
     [{ workers: Number.NaN }, "p: workers is NaN, but must be a whole number from 2 to 10000"],
     [{ batchSize: 0 }, "p: batchSize is 0, but must be a whole number from 1 to 10"],
     [{ batchSize: 11 }, "p: batchSize is 11, but must be a whole number from 1 to 10"],
-    [{ lockTimeoutSeconds: 0 }, "p: lockTimeoutSeconds is 0, but must be a number above 0"],
-    [{ leaseSeconds: -1 }, "p: leaseSeconds is -1, but must be a number above 0"],
+    [{ lockTimeoutSeconds: 0 }, "p: lockTimeoutSeconds is 0, but must be a number from 0.001 to 1000000"],
+    [{ leaseSeconds: -1 }, "p: leaseSeconds is -1, but must be a number from 0.001 to 1000000"],
     [
       { heartbeatTickSeconds: Number.POSITIVE_INFINITY },
-      "p: heartbeatTickSeconds is Infinity, but must be a number above 0",
+      "p: heartbeatTickSeconds is Infinity, but must be a number from 0.001 to 1000000",
     ],
     [{ processTimeoutSeconds: 871 }, "p: processTimeoutSeconds is 871, but must be a whole number from 1 to 870"],
-    [{ queueUpperFactor: 0 }, "p: queueUpperFactor is 0, but must be a number above 0"],
+    [{ queueUpperFactor: 0 }, "p: queueUpperFactor is 0, but must be a number from 0.001 to 1000"],
     [{ maxAttempts: 0 }, "p: maxAttempts is 0, but must be a whole number from 1 to 1000000"],
-    [{ backoff: { factor: 0.5 } }, "p: backoff.factor is 0.5, but must be 1 or more"],
-    [{ backoff: { jitter: 1 } }, "p: backoff.jitter is 1, but must be at least 0 and below 1"],
+    [{ backoff: { factor: 0.5 } }, "p: backoff.factor is 0.5, but must be a number from 1 to 1000"],
+    [{ backoff: { maxSeconds: 1e300 } }, "p: backoff.maxSeconds is 1e+300, but must be a number from 0.001 to 1000000"],
+    [{ lockTimeoutSeconds: 1e7 }, "p: lockTimeoutSeconds is 10000000, but must be a number from 0.001 to 1000000"],
+    [{ queueUpperFactor: 1e300 }, "p: queueUpperFactor is 1e+300, but must be a number from 0.001 to 1000"],
+    [{ leaseSeconds: Object.create(null) }, "p: leaseSeconds is object, but must be a number from 0.001 to 1000000"],
+    [{ backoff: { jitter: "0.2" as never } }, "p: backoff.jitter is 0.2, but must be a number from 0 to 0.99"],
+    [{ backoff: { jitter: 1 } }, "p: backoff.jitter is 1, but must be a number from 0 to 0.99"],
   ])("%o", (options, message) => {
     expect(() => complete(options)).toThrow(expect.objectContaining({ code: "OPTION", message }));
   });

@@ -60,8 +60,8 @@ describe("the event of an ending", () => {
     ["reset", { result: "already" }, "item.already", { phase: "reset" }],
     ["release", { state: "released" }, "item.released", {}],
     ["reset", { state: "retried" }, "item.retried", { attempt: 3, reason: "busy" }],
-    ["fail", {}, "item.failed", { attempt: 3, error: "boom", retryInSeconds: 4 }],
-    ["fail", { state: "dead", due_in: null }, "item.dead", { attempt: 3, error: "boom" }],
+    ["fail", {}, "item.failed", { attempt: 3, code: "Error", error: "boom", retryInSeconds: 4 }],
+    ["fail", { state: "dead", due_in: null }, "item.dead", { attempt: 3, code: "Error", error: "boom" }],
   ])("%s %j is %s", (step, more, name, payload) => {
     const events = recordedEvents();
     reportEnd(boxes, { held, reason: "busy", error: new Error("boom") }, step, row(more), { events } as never);
