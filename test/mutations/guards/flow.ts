@@ -66,8 +66,8 @@ export const mutations: readonly Mutation[] = [
   },
   {
     file: hint,
-    remove: 'if (typeof table === "string" && pipeline === undefined) return { table };',
-    by: 'if (typeof table === "string") return { table };',
+    remove: "(pipeline === undefined) === (table === undefined)",
+    by: "pipeline === undefined && table === undefined",
     tests: unit("hint"),
     guard: "a hint names one pipeline or one table",
   },
