@@ -21,11 +21,20 @@ export default defineConfig({
       {
         root,
         test: {
+          name: "simulation",
+          include: ["test/simulation/**/*.test.ts"],
+          testTimeout: 600_000,
+          sequence: { groupOrder: 2 },
+        },
+      },
+      {
+        root,
+        test: {
           name: "infra",
           include: ["test/infra/**/*.test.ts"],
           testTimeout: 120_000,
           hookTimeout: 120_000,
-          sequence: { groupOrder: 2 },
+          sequence: { groupOrder: 3 },
         },
       },
       {
@@ -36,7 +45,7 @@ export default defineConfig({
           testTimeout: 600_000,
           hookTimeout: 300_000,
           // whole stacks: after everything else, two at a time, as they mostly wait
-          sequence: { groupOrder: 3 },
+          sequence: { groupOrder: 4 },
           maxWorkers: 2,
         },
       },

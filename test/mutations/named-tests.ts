@@ -27,13 +27,27 @@ export class NamedTests implements AsyncDisposable {
     if (unchanged.kind !== "survived") throw new Error(`tests fail without any mutation: ${inspect(unchanged)}`);
   }
 
+  /** What they say while the mutation's guard is missing. */
   async try(mutation: Mutation): Promise<Outcome> {
     try {
-      const run = () => this.#run(mutation.tests);
-      return await this.#copy.without(mutation, run, (path) => this.#vitest.invalidateFile(path));
+      return await this.#copy.without(
+        mutation,
+        () => this.of(mutation),
+        (path) => this.changed(path),
+      );
     } catch (error) {
       return { kind: "error", why: String(error) };
     }
+  }
+
+  /** What they say of the copy as it stands. */
+  of({ tests }: Mutation): Promise<Outcome> {
+    return this.#run(tests);
+  }
+
+  /** A file of the copy was written. */
+  changed(path: string): void {
+    this.#vitest.invalidateFile(path);
   }
 
   async #run(tests: readonly string[]): Promise<Outcome> {

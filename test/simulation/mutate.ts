@@ -9,7 +9,7 @@ import { campaign } from "./campaign.ts";
 import { Pool } from "./pool.ts";
 
 /** For each guard that is taken out. */
-export const MUTATION_SEEDS = 6;
+export const MUTATION_SEEDS = 4;
 
 /** Without the token guard an invariant breaks long before this. */
 const PROOF_SEEDS = 300;
@@ -23,59 +23,80 @@ export interface MutateOptions {
 }
 
 /**
- * Takes out every guard of the statements and of the engine, one by one, and says what noticed: a seed, or else one of
- * the tests that are named beside the guard. @returns the process's exit code
+ * Takes out every guard of the statements and of the engine, one by one, and says what noticed: a seed, one of the tests
+ * that are named beside the guard, or both. @returns the process's exit code
  */
 export async function mutateAll(server: TestServer, names: readonly string[], options: MutateOptions): Promise<number> {
   const mutations = (await load(names)).filter(isSimulated);
   await using copy = await SourceCopy.make();
   await using tests = await NamedTests.start(copy);
   await tests.mustPass(mutations);
-  const outcomes: (readonly [Mutation, Outcome])[] = [];
+  const rows: (readonly [guard: string, seed: string, test: string])[] = [];
+  const outcomes: Outcome[] = [];
   for (const mutation of mutations) {
     if (options.signal.aborted) break;
-    const simulated = await simulateWithout(server, copy, mutation, options);
-    const outcome = judged(mutation, simulated.kind === "caught" ? simulated : await tests.try(mutation));
-    outcomes.push([mutation, outcome]);
+    const { bySeed, byTest } = await tryBoth(server, copy, tests, mutation, options);
+    const outcome = judged(mutation, bySeed.kind === "caught" ? bySeed : byTest);
+    outcomes.push(outcome);
     report(mutation, outcome);
+    rows.push([`${mutation.file}: ${mutation.guard}`, inShort(bySeed), isRight(outcome) ? inShort(byTest) : FAILED]);
+    console.log(`  ${rows.length} of ${mutations.length}`);
   }
-  const rows = outcomes.map(([{ file, guard }, outcome]): [string, string] => [`${file}: ${guard}`, inShort(outcome)]);
-  console.log(`\n${textTable(["guard", "caught by"], rows)}`);
-  const bySeeds = outcomes.filter(([, o]) => o.kind === "caught" && o.by.startsWith("seed ")).length;
-  console.log(`${bySeeds} of ${mutations.length} caught by a seed, the others by a test`);
-  return summarize(outcomes.map(([, outcome]) => outcome));
+  console.log(`\n${textTable(["guard", "caught by a seed", "caught by a test"], rows)}`);
+  const bySeeds = rows.filter(([, seed]) => seed !== NOT).length;
+  console.log(`${bySeeds} of ${rows.length} caught by a seed`);
+  return summarize(outcomes);
 }
 
 /** Nothing else is simulated. */
 const isSimulated = ({ file }: Mutation): boolean => /^lib\/(sql|engine)\//.test(file);
 
-const inShort = (outcome: Outcome): string => {
-  if (outcome.kind === "caught") return outcome.by;
-  return isRight(outcome) ? "another guard covers it" : outcome.kind.toUpperCase();
-};
+const NOT = "-";
+const FAILED = "NOT CAUGHT";
+const inShort = (outcome: Outcome): string => (outcome.kind === "caught" ? outcome.by : NOT);
+
+/** The seeds and the tests at the same time: each leaves a processor idle now and then. */
+async function tryBoth(
+  server: TestServer,
+  copy: SourceCopy,
+  tests: NamedTests,
+  mutation: Mutation,
+  options: MutateOptions,
+): Promise<{ readonly bySeed: Outcome; readonly byTest: Outcome }> {
+  try {
+    return await copy.without(
+      mutation,
+      async () => {
+        const [bySeed, byTest] = await Promise.all([simulateCopy(server, copy, options), tests.of(mutation)]);
+        return { bySeed, byTest };
+      },
+      (path) => tests.changed(path),
+    );
+  } catch (error) {
+    const outcome: Outcome = { kind: "error", why: String(error) };
+    return { bySeed: outcome, byTest: outcome };
+  }
+}
 
 /** Takes the guard out that everything rests upon: an apply writes whether it holds the row or not. */
 export async function withoutTokenGuard(server: TestServer, workers: number, signal: AbortSignal): Promise<Outcome> {
   const [mutation] = (await load(["apply"])).filter(({ guard }) => guard === TOKEN_GUARD);
   await using copy = await SourceCopy.make();
-  return await simulateWithout(server, copy, mutation!, { seeds: PROOF_SEEDS, workers, signal });
+  return await copy.without(mutation!, () => simulateCopy(server, copy, { seeds: PROOF_SEEDS, workers, signal }));
 }
 
-/** Simulates without a guard, until an invariant breaks or the seeds are at their end. */
-async function simulateWithout(
+/** Simulates what stands in the copy, until an invariant breaks or the seeds are at their end. */
+async function simulateCopy(
   server: TestServer,
   copy: SourceCopy,
-  mutation: Mutation,
   { seeds, workers, signal }: MutateOptions,
 ): Promise<Outcome> {
   try {
-    return await copy.without(mutation, async () => {
-      await using pool = await Pool.start(server, Math.min(workers, seeds), copy.root);
-      const { failed } = await campaign(pool, Math.min(workers, seeds), { from: 1, seeds, mostFailures: 1, signal });
-      const [first] = failed;
-      if (first === undefined) return { kind: "survived" };
-      return outcomeOf(first.violations.join("\n"), `seed ${first.seed}: ${first.violations[0]!.split("\n")[0]}`);
-    });
+    await using pool = await Pool.start(server, Math.min(workers, seeds), copy.root);
+    const { failed } = await campaign(pool, Math.min(workers, seeds), { from: 1, seeds, mostFailures: 1, signal });
+    const [first] = failed;
+    if (first === undefined) return { kind: "survived" };
+    return outcomeOf(first.violations.join("\n"), `seed ${first.seed}: ${first.violations[0]!.split(/\n| \(/)[0]}`);
   } catch (error) {
     return { kind: "error", why: String(error) };
   }

@@ -64,7 +64,9 @@ async function main(): Promise<number> {
     const { workers, mutate, seeds } = options;
     const { signal } = interrupted;
     if (mutate === undefined) return simulateSeeds(server, options, signal);
-    return mutateAll(server, mutate === true ? [] : mutate, { workers, signal, seeds: seeds ?? MUTATION_SEEDS });
+    const names = mutate === true ? [] : mutate;
+    // the named tests run beside
+    return mutateAll(server, names, { workers: Math.max(1, workers - 1), signal, seeds: seeds ?? MUTATION_SEEDS });
   });
   return interrupted.signal.aborted ? 130 : code;
 }
