@@ -5,7 +5,8 @@ import type { LocalStack } from "../support/stack.ts";
 import type { Check } from "./checks.ts";
 import type { Wants } from "./wants.ts";
 
-interface Line {
+/** What the local cloud did. */
+export interface Line {
   readonly op: string;
   readonly key: string | null;
   readonly name: string;
@@ -18,7 +19,22 @@ const DELETIONS = ["deleteVolume", "deleteInstance"];
 /** By the cloud's own ledger each thing was made once and removed once, however often it was asked for. */
 export async function checkLedger(stack: LocalStack, { volumes }: Wants): Promise<Check> {
   const lines = (await stack.control("GET", "/cloud/log")).body as Line[];
-  const there = await atCloud(stack);
+  return {
+    name: "each thing was created once and deleted once, by the cloud's ledger",
+    wrong: wrongInLedger(
+      lines,
+      await atCloud(stack),
+      volumes.map((want) => want.name),
+    ),
+  };
+}
+
+/** @param there keys of what is at the cloud @param asked names of the volumes that were asked for, each time */
+export function wrongInLedger(
+  lines: readonly Line[],
+  there: ReadonlySet<string>,
+  asked: readonly string[],
+): readonly string[] {
   const wrong: string[] = [];
   const count = (ops: readonly string[], key: string, ...outcomes: string[]) =>
     lines.filter((line) => ops.includes(line.op) && line.key === key && outcomes.includes(line.outcome)).length;
@@ -38,10 +54,10 @@ export async function checkLedger(stack: LocalStack, { volumes }: Wants): Promis
   for (const { op, key, name } of lines)
     if (op === "createVolume" && key !== null) keys.set(name, (keys.get(name) ?? new Set()).add(key));
   for (const [name, set] of keys) {
-    const asked = volumes.filter((want) => want.name === name).length;
-    if (set.size > asked) wrong.push(`${name} was asked for ${asked} times, and has ${set.size} keys`);
+    const times = asked.filter((one) => one === name).length;
+    if (set.size > times) wrong.push(`${name} was asked for ${times} times, and has ${set.size} keys`);
   }
-  return { name: "each thing was created once and deleted once, by the cloud's ledger", wrong };
+  return wrong;
 }
 
 async function atCloud(stack: LocalStack): Promise<Set<string>> {
