@@ -127,28 +127,31 @@ describe("a lock that was lost", () => {
   });
 
   test.each([
-    ["onStale", { onStale: async () => Promise.reject(new Error("provider down")) }, "Error: provider down"],
+    ["onStale", { onStale: async () => Promise.reject(new Error("provider down")) }, "Error"],
     [
       "orphan",
       {
         orphan: () => {
-          throw new Error("no name");
+          throw new TypeError("no name");
         },
       },
-      "Error: no name",
+      "TypeError",
     ],
-  ])("%s that throws is reported, and stops nobody", async (step, more, error) => {
-    const ports = testPorts(engine);
-    await engine.query("insert into things (name) select 'n' || g from generate_series(1, 2) g");
-    const working = workDue(undoable(more), ports);
-    await inside.reached;
-    await engine.query("update things set lock_token = gen_random_uuid() where name = 'n1'");
-    inside.open();
-    expect(await working).toEqual([]);
-    expect(ports.events.of("finish.failed")).toEqual([{ pipeline: "things", step, error }]);
-    expect(ports.events.of("item.stale")).toHaveLength(1);
-    expect(ports.events.of("item.applied")).toHaveLength(1);
-  });
+  ])(
+    "%s that throws is reported without its text, which may hold anything, and stops nobody",
+    async (step, more, error) => {
+      const ports = testPorts(engine);
+      await engine.query("insert into things (name) select 'n' || g from generate_series(1, 2) g");
+      const working = workDue(undoable(more), ports);
+      await inside.reached;
+      await engine.query("update things set lock_token = gen_random_uuid() where name = 'n1'");
+      inside.open();
+      expect(await working).toEqual([]);
+      expect(ports.events.of("finish.failed")).toEqual([{ pipeline: "things", step, error }]);
+      expect(ports.events.of("item.stale")).toHaveLength(1);
+      expect(ports.events.of("item.applied")).toHaveLength(1);
+    },
+  );
 
   test("inserts nothing and hints nobody", async () => {
     const ports = testPorts(engine);
