@@ -73,13 +73,15 @@ test("with a clock, held rows are waited for, and nobody's lock is written past"
     "update things set lock_owner = 'things', lock_token = gen_random_uuid(), lock_expires_at = now() + interval '1 h' where size";
   await engine.query(`${hold} in (3, 12)`);
   await expect(backfill(engine.owner, job)).rejects.toMatchObject({ code: "ROW_FENCED" });
+  // in the order of random ids, what comes before the first held row may be done
+  const before = await done();
   const unlock = ["lock_token = null", "lock_expires_at = now() - interval '1 s'"];
   const found: number[] = [];
   const whenFree = impatientClock(async () => {
     found.push(await done());
     await engine.query(`update things set ${unlock.shift()} where size = ${unlock.length === 1 ? 3 : 12}`);
   });
-  expect(await backfill(engine.owner, { ...job, whenFree })).toBe(25);
+  expect(await backfill(engine.owner, { ...job, whenFree })).toBe(25 - before);
   expect(found).toEqual([23, 24]);
   const rows = await engine.query("select lock_token, lock_owner from things where size in (3, 12) order by size");
   expect(rows).toEqual([
