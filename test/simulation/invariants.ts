@@ -46,9 +46,15 @@ function rules(registry: Registry): Readonly<Record<string, string>> {
         where (a.after is null or ${managed("after")} <> ${managed("before")}) and position(o.before->>'lock_token' in a.sent) = 0`,
     "owner: a pipeline took a row that another one owns": `select a.statement, a.tbl, a.id from fresh a where a.statement ~ '^(fetch|claim) ' and a.after->>'lock_token' is not null
         and a.before->>'lock_owner' is not null and a.before->>'lock_owner' <> split_part(a.statement, ' ', 2)`,
+    // what an attempt that died had locked stays on the list, until a pass ends
     "all or nothing: only some of the related rows were locked": `select a.statement, a.tbl, i.item_id from fresh a join millrace.items i on i.lock_token::text = a.after->>'lock_token' and i.finished_at is null
+        cross join jsonb_array_elements_text(i.related->a.tbl) e(id)
         where a.statement like 'lock-related %'
-        group by 1, 2, 3, i.related having count(*) <> (select coalesce(sum(jsonb_array_length(r.value)), 0) from jsonb_each(coalesce(i.related, '{}')) r where r.key = a.tbl)`,
+        and not exists (select 1 from fresh f where f.tbl = a.tbl and f.id = e.id::uuid and f.statement = a.statement and f.after->>'lock_token' = a.after->>'lock_token')
+        and not exists (select 1 from sim.audit o where o.tbl = a.tbl and o.id = e.id::uuid and o.statement = a.statement and o.seq < a.seq
+          and o.after->>'lock_owner' = a.after->>'lock_owner' and o.after->>'lock_token' <> a.after->>'lock_token')`,
+    "all or nothing: a related row was locked that its item does not list": `select a.statement, a.tbl, a.id from fresh a join millrace.items i on i.lock_token::text = a.after->>'lock_token' and i.finished_at is null
+        where a.statement like 'lock-related %' and not coalesce(i.related->a.tbl ? a.id::text, false)`,
     "locks: a row is neither free nor owned nor held": `select 'now', r.tbl, r.id from (${anyRow}) r where (r.lock_token is null) <> (r.lock_expires_at is null)`,
     "locks: a lock lasts longer than it may": `select a.statement, a.tbl, a.id from fresh a where (a.after->>'lock_expires_at')::timestamptz > a.at + interval '61 s'`,
     "items: a pipeline's main row is held by no item in flight": `select 'now', r.tbl, r.id from (${anyRow}) r join ${pipelines} on p.name = r.lock_owner and p.tbl = r.tbl
