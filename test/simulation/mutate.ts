@@ -39,10 +39,10 @@ export async function mutateAll(server: TestServer, names: readonly string[], op
     const outcome = judged(mutation, bySeed.kind === "caught" ? bySeed : byTest);
     outcomes.push(outcome);
     report(mutation, outcome);
-    rows.push([`${mutation.file}: ${mutation.guard}`, inShort(bySeed), isRight(outcome) ? inShort(byTest) : FAILED]);
+    rows.push([`${mutation.file}: ${mutation.guard}`, inShort(bySeed), testOr(mutation, outcome, byTest)]);
     console.log(`  ${rows.length} of ${mutations.length}`);
   }
-  console.log(`\n${textTable(["guard", "caught by a seed", "caught by a test"], rows)}`);
+  console.log(`\n${textTable(["guard", "caught by a seed", "caught by a test, or why not"], rows)}`);
   const bySeeds = rows.filter(([, seed]) => seed !== NOT).length;
   console.log(`${bySeeds} of ${rows.length} caught by a seed`);
   return summarize(outcomes);
@@ -54,6 +54,11 @@ const isSimulated = ({ file }: Mutation): boolean => /^lib\/(sql|engine)\//.test
 const NOT = "-";
 const FAILED = "NOT CAUGHT";
 const inShort = (outcome: Outcome): string => (outcome.kind === "caught" ? outcome.by : NOT);
+
+function testOr({ reason }: Mutation, outcome: Outcome, byTest: Outcome): string {
+  if (outcome.kind === "covered") return `covered: ${reason}`;
+  return isRight(outcome) ? inShort(byTest) : FAILED;
+}
 
 /** The seeds and the tests at the same time: each leaves a processor idle now and then. */
 async function tryBoth(
