@@ -23,7 +23,9 @@ export class NamedTests implements AsyncDisposable {
 
   /** Only a test that passes on the whole source can catch anything. @throws where one fails */
   async mustPass(mutations: readonly Mutation[]): Promise<void> {
-    const unchanged = await this.#run([...new Set(mutations.flatMap((m) => m.tests))]);
+    const files = [...new Set(mutations.flatMap((m) => m.tests))];
+    console.log(`${mutations.length} mutations; first their ${files.length} test files, with nothing taken out …`);
+    const unchanged = await this.#run(files);
     if (unchanged.kind !== "survived") throw new Error(`tests fail without any mutation: ${inspect(unchanged)}`);
   }
 
