@@ -37,9 +37,7 @@ export function toApplyItem(pipeline: Pipeline, holder: Holder, changes: AnyChan
     due: changes.due === undefined ? every : dueSeconds(pipeline, changes.due),
     due_by_default: changes.due === undefined,
     seen: holder.seen,
-    complete: Object.keys(holder.related ?? {})
-      .filter((name) => holder.state.locks[name]?.kind === "children")
-      .map((name) => `${holder.state.name}.${name}`),
+    locks: Object.keys(holder.related ?? {}).map((name) => `${holder.state.name}.${name}`),
   };
 }
 

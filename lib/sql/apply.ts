@@ -38,8 +38,8 @@ export interface ApplyItem {
   readonly due_by_default: boolean;
   /** `due_at` at the claim, as text. */
   readonly seen: string | null;
-  /** Names of the `children` locks of the pass, as `state.lock`: no row that they want may be without our token. */
-  readonly complete?: readonly string[];
+  /** Names of the pass's locks, as `state.lock`: no row that a `children` lock wants may be without our token. */
+  readonly locks?: readonly string[];
 }
 
 /** What the answers of a batch write beside their main rows. */
@@ -120,8 +120,8 @@ export function applySql(
     p.name,
     sql`with
 w as materialized (
-  select x.id, x.token, x.delete, x.due, x.due_by_default, x.seen, x.complete, ${withNows(sql`x.set`, sql`x.nows`)} as set
-  from ${rows(items, { id: "uuid", token: "uuid", set: "jsonb", nows: "jsonb", delete: "boolean", due: "float8", due_by_default: "boolean", seen: "timestamptz", complete: "jsonb" })} x),
+  select x.id, x.token, x.delete, x.due, x.due_by_default, x.seen, x.locks, ${withNows(sql`x.set`, sql`x.nows`)} as set
+  from ${rows(items, { id: "uuid", token: "uuid", set: "jsonb", nows: "jsonb", delete: "boolean", due: "float8", due_by_default: "boolean", seen: "timestamptz", locks: "jsonb" })} x),
 ${lines(locks)},
 done as materialized (
   select w.id, w.token, l.pipeline, l.finished_tokens, l.resets from (select * from w order by id) w cross join lateral (
@@ -157,14 +157,14 @@ function keptRelated({ states }: Pipeline, items: readonly ApplyItem[], touched:
     ({ entries, locked }) =>
       sql`not exists (select 1 from ${entries} r where r.given and r.item = m.id and r.token = m.token and not exists (select 1 from ${locked} l where l.id = r.id and l.item = r.item and l.held))`,
   );
-  const wanted = new Set(items.flatMap((i) => i.complete ?? []));
+  const wanted = new Set(items.flatMap((i) => i.locks ?? []));
   const come = states.flatMap((state) =>
     Object.entries(state.locks).flatMap(([name, lock]) => {
       const key = `${state.name}.${name}`;
       if (lock.kind !== "children" || !wanted.has(key)) return [];
       const where = lock.where === null ? sql`true` : common(sql.raw(lock.where.aliased));
       return [
-        sql`(not jsonb_exists(coalesce(m.complete, '[]'), ${text(key)}) or not exists (select 1 from ${table(lock.table)} t where ${sql.ref(`t.${lock.column}`)} = m.id and ${where} and t.lock_token is distinct from m.token))`,
+        sql`(not jsonb_exists(coalesce(m.locks, '[]'), ${text(key)}) or not exists (select 1 from ${table(lock.table)} t where ${sql.ref(`t.${lock.column}`)} = m.id and ${where} and t.lock_token is distinct from m.token))`,
       ];
     }),
   );

@@ -65,7 +65,7 @@ export function answerOf(actor: Actor, p: Pipeline, h: Held, alone: boolean): An
       delete: leaves,
       due: random.pick([0, 0, 0.05, 0.2, null]),
       due_by_default: random.percent(50),
-      complete: locks.filter(([, lock]) => lock.children).map(([name]) => `${state}.${name}`),
+      locks: locks.map(([name]) => `${state}.${name}`),
     },
     related,
     requests:

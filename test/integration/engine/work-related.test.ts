@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import type { Ports } from "../../../lib/index.ts";
 import { gate } from "../../support/gate.ts";
 import { fetchMessages, testPorts, work } from "../../support/ports.ts";
 import { type RelatedPasses, relatedPasses } from "../../support/related-passes.ts";
@@ -134,6 +135,23 @@ describe("contention", () => {
     const again = await pass("groups", {});
     expect(again.events.of("item.applied")).toMatchObject([{ attempt: 1 }]);
     expect(await lockOf(engine, "groups", id)).toEqual(FREE);
+  });
+
+  test("a related row that is taken before it is read: the pass does not run", async () => {
+    const { id, members } = await engine.group(2);
+    const { api } = engine;
+    const database: Ports["database"] = {
+      run: async (statement, options) => {
+        if (statement.name === "related members") await hold(engine, "members", members[0]!);
+        return api.run(statement, options);
+      },
+    };
+    const process = vi.fn();
+    const ports = await pass("groups", { active: { process } }, testPorts(engine, { database }));
+    expect(process).not.toHaveBeenCalled();
+    expect(ports.events.of("item.contention")).toMatchObject([{ id, phase: "lock", missing: "members" }]);
+    expect(await lockOf(engine, "groups", id)).toEqual({ ...FREE, owner: "groups" });
+    expect(await lockOf(engine, "members", members[1]!)).toMatchObject({ token: null });
   });
 
   test("a related row lost during the pass: nothing is written, side effects are undone, the orphan is named", async () => {

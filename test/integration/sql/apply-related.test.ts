@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => engine?.[Symbol.asyncDispose]());
 beforeEach(() => engine.clear());
 
-const COMPLETE = { complete: ["active.members"] };
+const COMPLETE = { locks: ["active.members"] };
 
 async function write(
   pipeline: string,
@@ -94,7 +94,7 @@ describe("an accepted answer", () => {
     const [result] = await write(
       "groups",
       [group],
-      { delete: true, complete: ["closing.members"] },
+      { delete: true, locks: ["closing.members"] },
       {
         related: [relatedGroup("members", group, members, { delete: true })],
       },
@@ -365,7 +365,7 @@ test("a transaction that has inserted a child and then updates the parent does n
   await lockRows(engine, "groups", [group]);
   await using open = await openTransaction(engine);
   await open.query("insert into members (group_id) values ($1)", [id]);
-  const writing = write("groups", [group], { delete: true, complete: ["closing.members"] }, {});
+  const writing = write("groups", [group], { delete: true, locks: ["closing.members"] }, {});
   await untilBlocked(engine);
   await open.query("update groups set wanted = 1 where id = $1", [id]);
   await open.commit();

@@ -137,9 +137,16 @@ test("in a batch with an old and the new token of one row, the new one is ours",
   const [old] = await fetchKeys(engine);
   await engine.query("update things set lock_expires_at = now() - interval '1 s'");
   const { token } = await fetchRows(engine);
-  const claimed = await claimRows(engine, [old!, { id, token }, old!]);
+  // among claims of one row the smallest would win
+  const [before, next, after] = ["0", "7", "f"].map((c) => `${c}0000000-0000-4000-8000-000000000000`);
+  const batch = [
+    { ...old!, next: before! },
+    { id, token, next: next! },
+    { ...old!, next: after! },
+  ];
+  const claimed = await claimRows(engine, batch);
   expect(claimed.map((c) => c.result)).toEqual(["stale", "ours", "stale"]);
-  expect(await itemOf(engine, id)).toMatchObject({ token: claimed[1]!.token, attempts: 1 });
+  expect(await itemOf(engine, id)).toMatchObject({ token: next, attempts: 1 });
 });
 
 test("without an item the claim is stale and leaves the row alone", async () => {

@@ -4,6 +4,7 @@ import type { Mutation } from "../mutation.ts";
 const related = "lib/engine/related-changes.ts";
 const locks = "lib/engine/lock-related.ts";
 const tests = ["test/integration/engine/work-related.test.ts"];
+const answers = ["test/integration/engine/related-answers.test.ts"];
 
 /** What an answer may say of other rows. */
 export const mutations: readonly Mutation[] = [
@@ -11,7 +12,7 @@ export const mutations: readonly Mutation[] = [
     file: related,
     remove: "if (locked.has(id) || id === held.id)",
     by: "if (locked.has(id))",
-    tests,
+    tests: answers,
     guard: "a pass asks nothing of its own row",
   },
   {
@@ -61,16 +62,10 @@ export const mutations: readonly Mutation[] = [
     guard: "decide names locks that the state has",
   },
   {
-    file: "lib/engine/changes.ts",
-    remove: '      .filter((name) => holder.state.locks[name]?.kind === "children")\n',
-    tests,
-    guard: "only all children can be complete",
-  },
-  {
     file: locks,
     remove: "if (lost.length > 0)",
     by: "if (lost.length > 99)",
-    tests: [...tests, "test/integration/engine/related-answers.test.ts"],
+    tests,
     guard: "a pass does not run without a row that was taken after it was locked",
   },
 ];

@@ -20,7 +20,7 @@ const itemOf = (changes: AnyChanges, random = 0.5) => toApplyItem(boxes, holder,
 describe("an answer as the apply statement takes it", () => {
   test("an empty one", () => {
     expect(itemOf({})).toEqual({
-      complete: [],
+      locks: [],
       id: "i",
       token: "t",
       set: {},
