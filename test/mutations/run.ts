@@ -1,11 +1,10 @@
 /*
- * node test/mutations/run.ts [name …]    a name means also the files that begin with it and a dash
- *
  * Takes out one guard after the other, in a copy of the repository, and runs the tests that should notice. A mutation
  * that only breaks the SQL or the program proves nothing about a guard: it counts as an error, as does one whose text is
  * not found. One with a `reason` must survive: another guard covers it. Ends with 1 unless all is as it must be.
  */
 
+import { Command } from "commander";
 import { load } from "./load.ts";
 import { NamedTests } from "./named-tests.ts";
 import { judged, type Outcome, report, summarize } from "./outcome.ts";
@@ -25,4 +24,10 @@ async function main(names: readonly string[]): Promise<number> {
   return summarize(outcomes);
 }
 
-process.exitCode = await main(process.argv.slice(2));
+const { args } = new Command("node test/mutations/run.ts")
+  .description(
+    "Takes out one guard after the other, in a copy of the repository, and runs the tests that should notice; ends with 1 unless each is noticed, or covered by another guard that is named.",
+  )
+  .argument("[names...]", "files of test/mutations/guards; a name means also those that begin with it and a dash")
+  .parse();
+process.exitCode = await main(args);
