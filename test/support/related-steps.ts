@@ -1,8 +1,9 @@
+import { type ApplyRow, applySql, type Beside } from "../../lib/sql/apply.ts";
 import { type LockRow, lockRelatedSql } from "../../lib/sql/lock-related.ts";
 import { scopeOf } from "../../lib/sql/parts.ts";
 import type { RelatedGroup, RequestGroup } from "../../lib/sql/touched.ts";
 import type { TestEngine } from "./engine-on.ts";
-import { type Claimed, claimRows, fetchRows, type Run } from "./steps.ts";
+import { answer, type Claimed, claimRows, fetchRows, type Run } from "./steps.ts";
 
 /** Makes a row due, and no other, and takes it for a pipeline. */
 export async function takeRow(engine: TestEngine, pipeline: string, id: string): Promise<Claimed> {
@@ -52,6 +53,18 @@ export async function lockRows(
       row,
     };
   });
+}
+
+/** Writes the same answer for claimed rows, and what it says of other rows. */
+export function applyBeside(
+  engine: TestEngine,
+  pipeline: string,
+  claimed: readonly Claimed[],
+  changes: Parameters<typeof answer>[1],
+  beside: Beside,
+): Promise<readonly ApplyRow[]> {
+  const answers = claimed.map((c) => answer(c, changes));
+  return engine.run(applySql(scopeOf(engine.registry, engine.registry.get(pipeline)), answers, beside));
 }
 
 /** What an answer says of locked rows: unchanged, unless `changes` says more. */

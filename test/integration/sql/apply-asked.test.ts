@@ -1,10 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { applySql } from "../../../lib/sql/apply.ts";
-import { scopeOf } from "../../../lib/sql/parts.ts";
 import { endRows } from "../../support/endings.ts";
-import { FREE, hold, lockOf, lockRows, requestGroup, takeRow } from "../../support/related-steps.ts";
+import { applyBeside, FREE, hold, lockOf, lockRows, requestGroup, takeRow } from "../../support/related-steps.ts";
 import { createRelatedEngine, type RelatedEngine } from "../../support/related-tables.ts";
-import { answer } from "../../support/steps.ts";
 
 let engine: RelatedEngine;
 beforeAll(async () => {
@@ -17,10 +14,8 @@ beforeEach(() => engine.clear());
 async function ask(group: string, member: string) {
   const claimed = await takeRow(engine, "groups", group);
   await engine.query("update members set due_at = now() + interval '1 h'");
-  const scope = scopeOf(engine.registry, engine.registry.get("groups"));
-  const [result] = await engine.run(
-    applySql(scope, [answer(claimed)], { requests: [requestGroup("members", claimed, [member])] }),
-  );
+  const asking = { requests: [requestGroup("members", claimed, [member])] };
+  const [result] = await applyBeside(engine, "groups", [claimed], {}, asking);
   return { ...result!, hints: JSON.parse(result!.hints) };
 }
 const isDue = async (member: string) =>

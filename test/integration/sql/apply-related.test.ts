@@ -1,11 +1,19 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { applySql, type Beside } from "../../../lib/sql/apply.ts";
-import { scopeOf } from "../../../lib/sql/parts.ts";
+import type { Beside } from "../../../lib/sql/apply.ts";
 import { endRows } from "../../support/endings.ts";
 import { openTransaction } from "../../support/overlap.ts";
-import { FREE, hold, lockOf, lockRows, relatedGroup, requestGroup, takeRow } from "../../support/related-steps.ts";
+import {
+  applyBeside,
+  FREE,
+  hold,
+  lockOf,
+  lockRows,
+  relatedGroup,
+  requestGroup,
+  takeRow,
+} from "../../support/related-steps.ts";
 import { createRelatedEngine, type RelatedEngine } from "../../support/related-tables.ts";
-import { answer, type Claimed, type Run, untilBlocked } from "../../support/steps.ts";
+import { type answer, type Claimed, untilBlocked } from "../../support/steps.ts";
 
 let engine: RelatedEngine;
 beforeAll(async () => {
@@ -16,22 +24,8 @@ beforeEach(() => engine.clear());
 
 const COMPLETE = { locks: ["active.members"] };
 
-async function write(
-  pipeline: string,
-  claimed: readonly Claimed[],
-  changes: Parameters<typeof answer>[1],
-  beside: Beside,
-  run: Run = engine.run,
-) {
-  const scope = scopeOf(engine.registry, engine.registry.get(pipeline));
-  return run(
-    applySql(
-      scope,
-      claimed.map((c) => answer(c, changes)),
-      beside,
-    ),
-  );
-}
+const write = (pipeline: string, claimed: readonly Claimed[], changes: Parameters<typeof answer>[1], beside: Beside) =>
+  applyBeside(engine, pipeline, claimed, changes, beside);
 
 /** A group whose pass holds all of its members. */
 async function lockedGroup(size: number) {

@@ -170,6 +170,14 @@ describe("reset", () => {
     expect(await endRows(engine, "reset", [a])).toMatchObject([{ due_in: 0.5 }]);
   });
 
+  test("arms no wake-up for a row that another pipeline works on by now", async () => {
+    const a = await takeNew(engine);
+    await engine.past("update things set status = 'active'");
+    await engine.query("update things set due_at = $1", [a.seen]);
+    await engine.query("update millrace.wakeups set wake_at = null");
+    expect(await endRows(engine, "reset", [a])).toMatchObject([{ result: "ended", due_in: 0.5, wake_in: null }]);
+  });
+
   test("a failure in between makes it start over", async () => {
     const a = await takeNew(engine);
     await setItem("resets = 3");

@@ -133,6 +133,15 @@ describe("dead related locks", () => {
     expect(await item(id)).toMatchObject({ finished: true, related: null });
   });
 
+  test("that somebody else has taken over: their item ends without them", async () => {
+    const { id, member: shared } = await heldTask();
+    await engine.query("update tasks set lock_token = gen_random_uuid()");
+    await hold(engine, "members", shared, { owner: null });
+    expect(await sweep()).toEqual({ unlocked: {}, ended: 1, left: 0 });
+    expect(await item(id)).toMatchObject({ state: "lost", finished: true, related: null });
+    expect(await member(shared)).toMatchObject({ owner: null, live: true });
+  });
+
   test("of a row that this very sweep unlocks are freed by the next, which finds them", async () => {
     const { id, member: shared } = await heldTask();
     await engine.past("update tasks set status = 'done'");

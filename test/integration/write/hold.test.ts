@@ -110,8 +110,31 @@ test("after the lock was lost no write comes through, and the new holder keeps t
     await expect(held.delete(a)).rejects.toMatchObject({ code: "LOCK_LOST" });
     expect(await engine.row("members", a)).toMatchObject({ note: null, lock_token: next.token });
   });
-  expect(await engine.row("members", a)).toMatchObject({ lock_owner: "members" });
   expect(await logs()).toEqual([]);
+});
+
+test.each([
+  ["deletes nothing", async (held: { delete(id: string): Promise<void> }, id: string) => held.delete(id)],
+  ["gives nothing back", async () => undefined],
+])("a holder whose lock was lost %s", async (_, then) => {
+  const [a] = (await engine.group(1)).members as [string];
+  const token = crypto.randomUUID();
+  const working = writerOn(engine).withLock("members", a, {}, async (_rows, held) => {
+    await hold(engine, "members", a, { owner: "members", token });
+    await then(held, a);
+  });
+  await working.catch((error: unknown) => expect(error).toMatchObject({ code: "LOCK_LOST" }));
+  expect(await lockOf(engine, "members", a)).toMatchObject({ token, owner: "members", live: true });
+});
+
+test.each(["update", "updateAll"] as const)("after an %s the lock lasts as long as it did at first", async (how) => {
+  const [a] = (await engine.group(1)).members as [string];
+  await writerOn(engine).withLock("members", a, { lockSeconds: 60 }, async (_, held) => {
+    await engine.query("update members set lock_expires_at = now() + interval '1 s'");
+    await (how === "update" ? held.update(a, {}) : held.updateAll([a], {}));
+    const late = await engine.query("select 1 from members where lock_expires_at > now() + interval '30 s'");
+    expect(late).toHaveLength(1);
+  });
 });
 
 describe("a write to several rows", () => {

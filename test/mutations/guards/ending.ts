@@ -19,7 +19,7 @@ export const mutations: readonly Mutation[] = [
     remove:
       "case when t.due_at is not distinct from m.seen then ${due} else least(t.due_at, ${due}) end\n  from main m",
     by: "${due}\n  from main m",
-    tests: sql("apply-related"),
+    tests: sql("apply-lost"),
     guard: "a request meanwhile keeps its time when the answer finds contention",
   },
   {
@@ -47,7 +47,7 @@ export const mutations: readonly Mutation[] = [
     file: touched,
     remove: "r.item = w.id and t.due_at <= now() and t.lock_token is null`",
     by: "r.item = w.id and t.due_at <= now()`",
-    tests: sql("apply-related"),
+    tests: sql("apply-lost"),
     guard: "a repetition hints nobody for a related row that is held again",
   },
   {
@@ -75,7 +75,7 @@ export const mutations: readonly Mutation[] = [
     file: "lib/sql/end.ts",
     remove: "sql`u.id is not null and u.lock_owner is null`",
     by: "sql`u.id is not null`",
-    tests: ["test/integration/engine/parents.test.ts"],
+    tests: sql("apply-related"),
     guard: "children that make way for a row which goes on waiting are not hinted",
   },
 ];

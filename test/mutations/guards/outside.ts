@@ -48,7 +48,7 @@ export const mutations: readonly Mutation[] = [
     file: "lib/sql/emit.ts",
     remove: 'group.columns.includes("id") ? sql` on conflict (id) do nothing` : sql``',
     by: "sql``",
-    tests: ["test/integration/write/writer.test.ts"],
+    tests: ["test/integration/write/names.test.ts"],
     guard: "rows that name their id are inserted once",
   },
   {

@@ -206,22 +206,6 @@ export const mutations: readonly Mutation[] = [
     guard: "a writer gives back what is still its own, looked at twice",
   },
   {
-    file: "lib/sql/touched.ts",
-    remove: "where r.delete and t.id = r.id and t.lock_token = r.token and ${TOLD})",
-    by: "where r.delete and t.id = r.id and ${TOLD})",
-    tests: sql("apply-related"),
-    guard: "a related row is deleted under the pass's token",
-    reason: "an answer is accepted only where every row that it names was locked with the token: `l.held` in apply.ts",
-  },
-  {
-    file: "lib/sql/touched.ts",
-    remove: "where r.delete and t.id = r.id and t.lock_token = r.token and ${TOLD})",
-    by: "where r.delete and t.id = r.id and ${TOLD})",
-    also: [{ file: "lib/sql/apply.ts", remove: " and l.held))`", by: "))`" }],
-    tests: sql("apply-related"),
-    guard: "a related row is deleted under the pass's token, looked at twice",
-  },
-  {
     file: "lib/sql/hold.ts",
     remove: "and i.pipeline = m.pipeline and i.lock_token = m.taken)",
     by: "and i.pipeline = m.pipeline)",

@@ -3,6 +3,7 @@ import type { Mutation } from "../mutation.ts";
 
 const lock = ["test/integration/sql/lock-related.test.ts", "test/integration/sql/lock-shared.test.ts"];
 const apply = ["test/integration/sql/apply-related.test.ts"];
+const lost = ["test/integration/sql/apply-lost.test.ts"];
 const passes = ["test/integration/engine/work-related.test.ts"];
 const wanted = "lib/sql/wanted.ts";
 const statement = "lib/sql/lock-related.ts";
@@ -11,13 +12,6 @@ const answers = "lib/sql/apply.ts";
 const related = "lib/sql/related.ts";
 
 export const mutations: readonly Mutation[] = [
-  {
-    file: statement,
-    remove: "where t.id = s.millrace_id and t.lock_token = s.millrace_token for no key update) l",
-    by: "where t.id = s.millrace_id for no key update) l",
-    tests: lock,
-    guard: "the main row's token is compared under its lock",
-  },
   {
     file: statement,
     remove: "when m.millrace_state is distinct from m.millrace_was then 'moved'",
@@ -185,7 +179,7 @@ export const mutations: readonly Mutation[] = [
     file: answers,
     remove: " and l.held))`",
     by: "))`",
-    tests: apply,
+    tests: lost,
     guard: "every related row still carries the token",
   },
   {
@@ -271,7 +265,7 @@ export const mutations: readonly Mutation[] = [
     file: touched,
     remove: "? sql`ok.id is not null`",
     by: "? sql`true`",
-    tests: ["test/integration/engine/parents.test.ts", ...apply],
+    tests: lost,
     guard: "reserved children stay reserved when the parent's answer was not accepted",
   },
   {
