@@ -6,12 +6,12 @@
 
 import { Command } from "commander";
 import { load } from "./load.ts";
+import type { Mutation } from "./mutation.ts";
 import { NamedTests } from "./named-tests.ts";
 import { judged, type Outcome, report, summarize } from "./outcome.ts";
 import { SourceCopy } from "./source-copy.ts";
 
-async function main(names: readonly string[]): Promise<number> {
-  const mutations = await load(names);
+async function main(mutations: readonly Mutation[]): Promise<number> {
   await using copy = await SourceCopy.make();
   await using tests = await NamedTests.start(copy);
   await tests.mustPass(mutations);
@@ -24,10 +24,11 @@ async function main(names: readonly string[]): Promise<number> {
   return summarize(outcomes);
 }
 
-const { args } = new Command("node test/mutations/run.ts")
+const program = new Command("node test/mutations/run.ts")
   .description(
     "Takes out one guard after the other, in a copy of the repository, and runs the tests that should notice; ends with 1 unless each is noticed, or covered by another guard that is named.",
   )
   .argument("[names...]", "files of test/mutations/guards; a name means also those that begin with it and a dash")
   .parse();
-process.exitCode = await main(args);
+const mutations = await load(program.args).catch((error: Error) => program.error(error.message));
+process.exitCode = await main(mutations);

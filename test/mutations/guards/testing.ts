@@ -3,6 +3,7 @@ import { mutations as apply } from "./apply.ts";
 import { mutations as end } from "./end.ts";
 import { mutations as fetch } from "./fetch.ts";
 import { mutations as related } from "./related.ts";
+import { mutations as relatedAnswers } from "./related-answers.ts";
 
 const things = ["test/integration/testing/describe-things.test.ts"];
 const relatedTables = ["test/integration/testing/describe-related.test.ts"];
@@ -29,11 +30,10 @@ export const mutations: readonly Mutation[] = [
   ),
   ...missed(end, ["at contention the owner stays"], relatedTables),
   ...missed(apply, ["only the holder's answer is accepted", "last_processed_at says when a pass was applied"], things),
+  ...missed(related, ["a live lock is respected", "all or none"], relatedTables),
   ...missed(
-    related,
+    relatedAnswers,
     [
-      "a live lock is respected",
-      "all or none",
       "a row that is given back keeps its owner",
       "related rows are patched by accepted answers only",
       "an accepted answer clears the item's list",
