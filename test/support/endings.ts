@@ -60,9 +60,10 @@ export async function takeAgain(engine: TestEngine, id: string, pipeline = "thin
 
 export const itemOf = async (engine: TestEngine, id: string) =>
   (
-    await engine.query<Record<string, unknown>>("select * from millrace.items where item_id = $1 order by pipeline", [
-      id,
-    ])
+    await engine.query<Record<string, unknown>>(
+      "select *, finished_at is not null as finished from millrace.items where item_id = $1 order by pipeline",
+      [id],
+    )
   )[0]!;
 
 /** A row of `things`; `due_in` in seconds from now. */

@@ -1,5 +1,17 @@
 import { type PipelineOptions, type Registry, registry } from "../../lib/index.ts";
-import { active, closing, ending, groups, members, running, tasks, tend, waiting } from "./related-tables.ts";
+import { fetchMessages, type TestPorts, testPorts, work } from "./ports.ts";
+import {
+  active,
+  closing,
+  ending,
+  groups,
+  members,
+  type RelatedEngine,
+  running,
+  tasks,
+  tend,
+  waiting,
+} from "./related-tables.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: each test processes as it likes
 type Pass = Readonly<Record<string, any>>;
@@ -36,4 +48,16 @@ export function relatedPasses(of: RelatedPasses, options: PipelineOptions = {}):
     ),
     tasks.pipeline("endings", { ending: tasks.state({ ...ending.spec, ...of.ending }) }, all),
   ]);
+}
+
+/** One fetch of a pipeline and everything that it finds, with code of the test's own. */
+export async function relatedPass(
+  engine: RelatedEngine,
+  pipeline: string,
+  of: RelatedPasses,
+  ports: TestPorts = testPorts(engine),
+): Promise<TestPorts> {
+  const registry = relatedPasses(of);
+  await work(registry, await fetchMessages(registry, ports, pipeline), ports);
+  return ports;
 }

@@ -1,8 +1,10 @@
 import { type ApplyRow, applySql, type Beside } from "../../lib/sql/apply.ts";
 import { type LockRow, lockRelatedSql } from "../../lib/sql/lock-related.ts";
 import { scopeOf } from "../../lib/sql/parts.ts";
+import { type SweepRow, sweepSql } from "../../lib/sql/sweep.ts";
 import type { RelatedGroup, RequestGroup } from "../../lib/sql/touched.ts";
 import type { TestEngine } from "./engine-on.ts";
+import type { RelatedEngine } from "./related-tables.ts";
 import { answer, type Claimed, claimRows, fetchRows, type Run } from "./steps.ts";
 
 /** Makes a row due, and no other, and takes it for a pipeline. */
@@ -65,6 +67,42 @@ export function applyBeside(
 ): Promise<readonly ApplyRow[]> {
   const answers = claimed.map((c) => answer(c, changes));
   return engine.run(applySql(scopeOf(engine.registry, engine.registry.get(pipeline)), answers, beside));
+}
+
+/** What an active group's answer needs to be locked still: see the pipelines of related-tables.ts. */
+export const COMPLETE = { locks: ["active.members"] };
+
+/** A group whose pass holds all of its members. */
+export async function lockedGroup(engine: RelatedEngine, size: number) {
+  const { id, members } = await engine.group(size);
+  const group = await takeRow(engine, "groups", id);
+  await lockRows(engine, "groups", [group]);
+  return { id, members, group };
+}
+
+/** A task whose pass holds the member that it shares. */
+export async function lockedTask(engine: RelatedEngine) {
+  const { members } = await engine.group(1);
+  const id = await engine.insert("tasks", { member_id: members[0]!, status: "ending" });
+  const claimed = await takeRow(engine, "endings", id);
+  await lockRows(engine, "endings", [claimed]);
+  return { id, member: members[0]!, claimed };
+}
+
+export interface Swept {
+  /** Rows by table, where there were any. */
+  readonly unlocked: Readonly<Record<string, number>>;
+  readonly ended: number;
+  readonly left: number;
+}
+/** What a sweep says that has found nothing. */
+export const NOTHING: Swept = { unlocked: {}, ended: 0, left: 0 };
+
+/** One sweep of all tables. */
+export async function sweepTables(engine: TestEngine, scan: boolean): Promise<Swept> {
+  const rows: readonly SweepRow[] = await engine.run(sweepSql(engine.registry, scan));
+  const unlocked = rows.filter((r) => r.unlocked > 0).map((r) => [r.table, r.unlocked] as const);
+  return { unlocked: Object.fromEntries(unlocked), ended: rows[0]!.ended, left: rows[0]!.left };
 }
 
 /** What an answer says of locked rows: unchanged, unless `changes` says more. */

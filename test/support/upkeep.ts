@@ -118,3 +118,19 @@ export async function wakeAt(engine: TestEngine, pipeline = "things"): Promise<n
   );
   return row!.at;
 }
+
+/** Says when a task of the upkeep was last done, in seconds ago. */
+export const setUpkeep = (engine: TestEngine, task: string, secondsAgo: number) =>
+  engine.query(
+    `insert into millrace.upkeep values ($1, now() - make_interval(secs => $2))
+     on conflict (task) do update set done_at = excluded.done_at`,
+    [task, secondsAgo],
+  );
+
+/** The seconds that each held row of `things` has left. */
+export const lockSeconds = async (engine: TestEngine) =>
+  (
+    await engine.query<{ s: number }>(
+      "select round(extract(epoch from lock_expires_at - now()))::int as s from things where lock_token is not null",
+    )
+  ).map((r) => r.s);

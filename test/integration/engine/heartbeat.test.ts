@@ -5,7 +5,7 @@ import { check, createEngine, provision, remove, type TestEngine, things } from 
 import { passes } from "../../support/passes.ts";
 import { counts, type TestPorts, testPorts } from "../../support/ports.ts";
 import { until } from "../../support/until.ts";
-import { queueRows } from "../../support/upkeep.ts";
+import { lockSeconds, queueRows, setUpkeep } from "../../support/upkeep.ts";
 
 const TICK_MS = 10_000;
 
@@ -20,20 +20,13 @@ beforeEach(async () => {
   await engine.clear();
   clock = drivenClock();
   ports = portsWith();
-  await upkeep("sweep", 10);
-  await upkeep("scan", 10);
+  await setUpkeep(engine, "sweep", 10);
+  await setUpkeep(engine, "scan", 10);
 });
 
 const portsWith = (overrides: Partial<Ports> = {}) =>
   testPorts(engine, { clock, timeLeft: () => 90_000, ...overrides });
 const loop = (of: Ports = ports) => heartbeatLoop(passes({}), of);
-/** Says when a task was last done. */
-const upkeep = (task: string, ago: number) =>
-  engine.query(
-    `insert into millrace.upkeep values ($1, now() - make_interval(secs => $2))
-     on conflict (task) do update set done_at = excluded.done_at`,
-    [task, ago],
-  );
 const beats = () => counts(ports.statements)["heartbeat"];
 /** Resolves when the loop waits for its next tick. */
 const ticked = () => until(() => clock.waits().length > 0, { what: "the end of the tick" });
@@ -42,12 +35,6 @@ const nextTick = async (ms = TICK_MS) => {
   expect(clock.waits()).toEqual([ms]);
   await clock.advance(ms);
 };
-const lockSeconds = async () =>
-  (
-    await engine.query<{ s: number }>(
-      "select round(extract(epoch from lock_expires_at - now()))::int as s from things where lock_token is not null",
-    )
-  ).map((r) => r.s);
 
 describe("the loop", () => {
   test("ends at once when nothing is in flight", async () => {
@@ -65,7 +52,7 @@ describe("the loop", () => {
     await engine.query("update things set lock_expires_at = now() + interval '14 s'");
     await nextTick();
     await ticked();
-    expect(await lockSeconds()).toEqual([30]);
+    expect(await lockSeconds(engine)).toEqual([30]);
     await engine.query("update millrace.items set finished_at = now()");
     await nextTick();
     await looping;
@@ -186,7 +173,7 @@ describe("one tick", () => {
     await queueRows(engine);
     await engine.query("update millrace.items set queued_at = now() - interval '31 s'");
     await engine.query("update things set lock_expires_at = now() + interval '1 s' where id = $1", [id]);
-    await upkeep("sweep", 130);
+    await setUpkeep(engine, "sweep", 130);
     const send = async () => {
       throw new MillraceError("ENVIRONMENT", { variable: "ITEM_QUEUE_URLS", problem: "without a queue" });
     };
@@ -236,51 +223,5 @@ describe("a row that nobody keeps alive", () => {
     await engine.query("update millrace.items set finished_at = now()");
     await nextTick();
     await looping;
-  });
-});
-
-describe("the sweep", () => {
-  test.each([
-    ["119 s after the last", 119, 10, []],
-    ["two minutes after the last", 121, 10, ["sweep"]],
-    ["59 minutes after the last scan", 10, 3_540, []],
-    ["an hour after the last scan, in full", 10, 3_601, ["scan"]],
-    ["when both are due, in full only", 200, 4_000, ["scan"]],
-  ])("%s", async (_, sweepAgo, scanAgo, steps) => {
-    await upkeep("sweep", sweepAgo);
-    await upkeep("scan", scanAgo);
-    await loop();
-    expect(ports.statements.map((s) => s.split(" ")[0])).toEqual(["heartbeat", ...steps]);
-    await loop();
-    expect(ports.statements.filter((s) => /^(sweep|scan)/.test(s))).toHaveLength(steps.length);
-  });
-
-  test("the first one of all is in full", async () => {
-    await engine.query("truncate millrace.upkeep");
-    await loop();
-    expect(ports.statements).toEqual(["heartbeat all", "scan all"]);
-  });
-
-  test("tells what it freed, and hints the pipelines of that table", async () => {
-    await upkeep("sweep", 200);
-    await engine.thing();
-    await queueRows(engine);
-    await engine.past("update things set status = 'failed', lock_expires_at = now() - interval '1 h'");
-    await engine.query("update millrace.items set alive_until = now() - interval '1 h'");
-    const looping = loop();
-    await nextTick();
-    await looping;
-    expect(ports.events.of("locks.swept")).toEqual([{ table: "things", unlocked: 1, ended: 1, deleted: 0 }]);
-    expect(ports.hinted).toEqual([
-      { pipeline: "things", delaySeconds: 0 },
-      { pipeline: "checks", delaySeconds: 0 },
-    ]);
-    expect(await lockSeconds()).toEqual([]);
-  });
-
-  test("that frees nothing says nothing", async () => {
-    await upkeep("sweep", 200);
-    await loop();
-    expect([ports.events.of("locks.swept"), ports.hinted]).toEqual([[], []]);
   });
 });

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { fetchMessages, testPorts, work } from "../../support/ports.ts";
-import { type RelatedPasses, relatedPasses } from "../../support/related-passes.ts";
+import { type RelatedPasses, relatedPass } from "../../support/related-passes.ts";
+import { FREE, lockOf } from "../../support/related-steps.ts";
 import { createRelatedEngine, type RelatedEngine } from "../../support/related-tables.ts";
 
 let engine: RelatedEngine;
@@ -10,12 +10,7 @@ beforeAll(async () => {
 afterAll(() => engine?.[Symbol.asyncDispose]());
 beforeEach(() => engine.clear());
 
-async function pass(pipeline: string, of: RelatedPasses) {
-  const ports = testPorts(engine);
-  const registry = relatedPasses(of);
-  await work(registry, await fetchMessages(registry, ports, pipeline), ports);
-  return ports;
-}
+const pass = (pipeline: string, of: RelatedPasses) => relatedPass(engine, pipeline, of);
 
 /** A pass that locks nothing and answers this. */
 const answers = (changes: object) => ({
@@ -55,6 +50,69 @@ describe("related rows that do not fit into one answer of the database", () => {
     const ports = await pass("groups", {});
     expect(ports.events.of("item.failed")).toMatchObject([{ id: large!.group_id }]);
     expect(ports.events.of("item.applied")).toHaveLength(1);
+  });
+});
+
+describe("answers about other rows", () => {
+  test.each([
+    [
+      "a row that is not locked",
+      { related: { members: [{ id: "00000000-0000-4000-8000-000000000001", set: {} }] } },
+      "RELATED_CHANGE",
+    ],
+    ["a lock that there is not", { related: { tasks: [] } }, "LOCK_UNKNOWN"],
+    ["a column of the engine", { related: { members: [{ id: "ID", set: { due_at: null } }] } }, "PATCH_COLUMN"],
+    ["a wish for a row that it holds", { request: { members: [{ id: "ID" }] } }, "REQUEST_OWN"],
+    [
+      "a wish in a column of the engine",
+      { request: { tasks: [{ id: "00000000-0000-4000-8000-000000000001", set: { lock_token: null } }] } },
+      "PATCH_COLUMN",
+    ],
+  ])("%s fails the pass, and writes nothing", async (_, changes, code) => {
+    const { members } = await engine.group(1);
+    const given = JSON.parse(JSON.stringify(changes).replaceAll("ID", members[0]!));
+    const ports = await pass("groups", {
+      active: { process: ({ apply }: never) => (apply as (c: object) => unknown)(given) },
+    });
+    expect(ports.events.of("item.failed")[0]!.error).toContain(code);
+    expect(await lockOf(engine, "members", members[0]!)).toEqual(FREE);
+  });
+
+  test("what becomes ready by it is hinted: related rows, requested rows, new rows", async () => {
+    const { id, members } = await engine.group(1);
+    const task = await engine.insert("tasks", { status: "running", due_at: null });
+    await engine.query("update members set due_at = null");
+    const ports = await pass("groups", {
+      active: {
+        process: ({ apply }: never) =>
+          (apply as (c: object) => unknown)({
+            related: { members: [{ id: members[0], set: { status: "new" } }] },
+            request: { tasks: [{ id: task, set: { stop: true } }] },
+            insert: { members: [{ group_id: id }] },
+          }),
+      },
+    });
+    expect(new Set(ports.hinted.filter((h) => h.at === undefined).map((h) => h.pipeline))).toEqual(
+      new Set(["members", "tasks"]),
+    );
+    expect(await engine.row("tasks", task)).toMatchObject({ stop: true });
+  });
+
+  test("two answers of a batch that ask each other are both written", async () => {
+    const [a, b] = await Promise.all([
+      engine.insert("tasks", { status: "running" }),
+      engine.insert("tasks", { status: "running" }),
+    ]);
+    const ports = await pass("tasks", {
+      running: {
+        process: ({ row, apply }: never) =>
+          (apply as (c: object) => unknown)({
+            request: { tasks: [{ id: (row as { id: string }).id === a ? b : a, set: { stop: true } }] },
+          }),
+      },
+    });
+    expect(ports.events.of("item.applied")).toHaveLength(2);
+    expect(await engine.query("select stop from tasks")).toEqual([{ stop: true }, { stop: true }]);
   });
 });
 

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { createOperator, type Database, type Ports } from "../../../lib/index.ts";
+import { createOperator, type Database } from "../../../lib/index.ts";
 import { noteOrphanSql } from "../../../lib/sql/orphan.ts";
 import { ownDataApi } from "../../support/data-api-calls.ts";
-import { takeAgain, thingOf } from "../../support/endings.ts";
-import { connect, createEngine, type Schema, type TestEngine } from "../../support/engine.ts";
+import { thingOf } from "../../support/endings.ts";
+import { createEngine, type TestEngine } from "../../support/engine.ts";
 import { type Gate, gate } from "../../support/gate.ts";
 import { type Passes, passes } from "../../support/passes.ts";
-import { fetchMessages, type TestPorts, testPorts, work, workDue } from "../../support/ports.ts";
-import { answer, applyRows } from "../../support/steps.ts";
+import { fetchMessages, testPorts, work, workDue } from "../../support/ports.ts";
+import { CHANGES, undoablePasses } from "../../support/undoable.ts";
 import { until } from "../../support/until.ts";
 
 let engine: TestEngine;
@@ -29,30 +29,7 @@ beforeEach(async () => {
   inside = gate();
 });
 
-/** Over a Data API of the test's own, which can be told to fail. */
-function faultyPorts(timeLeft = 60_000, overrides: Partial<Ports> = {}): TestPorts {
-  const { database } = engine;
-  const there = { ...database, dataApiConfig: { ...database.dataApiConfig, endpoint: own.endpoint } };
-  const api = connect<Schema>(there, database.dataApiConfig.secretArn, () => timeLeft);
-  return testPorts({ api }, overrides);
-}
-
-const CHANGES = { set: { status: "active", note: "mine" } } as const;
-/** Passes whose side effects can be undone. */
-const undoable = (more: Passes["provision"] = {}) =>
-  passes({
-    provision: {
-      process: async ({ apply }) => {
-        await inside.pass();
-        return apply(CHANGES);
-      },
-      onStale: async ({ row, key, attempt }, changes, services) => {
-        undone.push({ id: row.id, key: key.length, attempt, changes, services });
-      },
-      orphan: (changes) => `volume ${String(changes.set?.note)}`,
-      ...more,
-    },
-  });
+const undoable = (more?: Passes["provision"]) => undoablePasses({ undone, inside }, more);
 
 const operator = () =>
   createOperator({ database: engine.api, registry: engine.registry, hints: testPorts(engine).hints });
@@ -215,74 +192,5 @@ describe("a lock that was lost", () => {
         .sort(),
     ).toEqual(["fail", "release", "reset"]);
     expect(undone).toEqual([]);
-  });
-});
-
-describe("an apply without an answer", () => {
-  test("that was written is already there: sent again, hinted again, never undone", async () => {
-    const ports = faultyPorts();
-    const id = await engine.thing();
-    own.api.faults.add({ kind: "lostAnswer", match: "millrace:apply" });
-    inside.open();
-    await workDue(undoable(), ports);
-    expect(ports.events.of("item.already")).toMatchObject([{ id, phase: "apply" }]);
-    expect(ports.hinted).toContainEqual({ pipeline: "checks", delaySeconds: 0 });
-    expect(undone).toEqual([]);
-    expect(await thingOf(engine, id)).toMatchObject(CHANGES.set);
-  });
-
-  test("that was not written is written by the repetition", async () => {
-    const ports = faultyPorts();
-    const id = await engine.thing();
-    own.api.faults.add({ kind: "error", code: "InternalServerErrorException", match: "millrace:apply" });
-    inside.open();
-    await workDue(undoable(), ports);
-    expect(ports.events.of("item.applied")).toMatchObject([{ id }]);
-    expect(undone).toEqual([]);
-  });
-
-  test("that others have long forgotten is unknown: it may have been accepted, so nobody undoes it", async () => {
-    const id = await engine.thing();
-    const run = async (...[statement, options]: Parameters<Database["run"]>) => {
-      const first = await engine.api.run(statement, options);
-      if (statement.name !== "apply things") return first;
-      for (let n = 0; n < 4; n++) {
-        await engine.query("update things set status = 'submitted'");
-        await applyRows(engine, [answer(await takeAgain(engine, id), { set: { note: "theirs" } })]);
-      }
-      return { ...(await engine.api.run(statement, options)), unanswered: true };
-    };
-    const ports = testPorts(engine, { database: { run } as Database });
-    inside.open();
-    await workDue(undoable(), ports);
-    expect(ports.events.of("item.unknown")).toMatchObject([{ id, phase: "apply", orphan: "volume mine" }]);
-    expect(ports.events.of("item.stale")).toEqual([]);
-    expect(undone).toEqual([]);
-    expect(await thingOf(engine, id)).toMatchObject({ note: "theirs" });
-  });
-
-  test("until the time is up is unknown too", async () => {
-    const id = await engine.thing();
-    const messages = await fetchMessages(undoable(), testPorts(engine));
-    const ports = faultyPorts(2_000, { timeLeft: () => 60_000 });
-    own.api.faults.add({ kind: "lostAnswer", match: "millrace:apply", count: 100 });
-    inside.open();
-    await work(undoable(), messages, ports);
-    expect(ports.events.of("finish.failed")).toMatchObject([{ step: "apply" }]);
-    expect(ports.events.of("item.unknown")).toMatchObject([{ id }]);
-    expect(undone).toEqual([]);
-  });
-
-  test("and then refused is unknown: nobody fails what may have been accepted", async () => {
-    const ports = faultyPorts();
-    const id = await engine.thing();
-    own.api.faults.add({ kind: "lostAnswer", match: "millrace:apply" });
-    own.api.faults.add({ kind: "error", code: "23514", match: "millrace:apply" });
-    inside.open();
-    await workDue(undoable(), ports);
-    expect(ports.statements.filter((s) => s.startsWith("fail"))).toEqual([]);
-    expect(ports.events.of("item.unknown")).toMatchObject([{ id }]);
-    expect(undone).toEqual([]);
-    expect(await thingOf(engine, id)).toMatchObject(CHANGES.set);
   });
 });

@@ -1,9 +1,8 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
-import type { Ports } from "../../../lib/index.ts";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { gate } from "../../support/gate.ts";
 import { fetchMessages, testPorts, work } from "../../support/ports.ts";
-import { type RelatedPasses, relatedPasses } from "../../support/related-passes.ts";
-import { FREE, hold, lockOf } from "../../support/related-steps.ts";
+import { type RelatedPasses, relatedPass, relatedPasses } from "../../support/related-passes.ts";
+import { hold } from "../../support/related-steps.ts";
 import { createRelatedEngine, type RelatedEngine } from "../../support/related-tables.ts";
 
 let engine: RelatedEngine;
@@ -13,16 +12,8 @@ beforeAll(async () => {
 afterAll(() => engine?.[Symbol.asyncDispose]());
 beforeEach(() => engine.clear());
 
-/** One fetch of a pipeline and everything that it finds. */
-async function pass(pipeline: string, of: RelatedPasses, ports = testPorts(engine)) {
-  const registry = relatedPasses(of);
-  await work(registry, await fetchMessages(registry, ports, pipeline), ports);
-  return ports;
-}
-
-const due = (table: string) => engine.query(`update ${table} set due_at = now() where lock_token is null`);
-const messages = async () =>
-  (await engine.query<{ message: string }>("select message from logs order by id")).map((r) => r.message);
+const pass = (pipeline: string, of: RelatedPasses, ports = testPorts(engine)) =>
+  relatedPass(engine, pipeline, of, ports);
 
 describe("what process sees", () => {
   test("the related rows with the types of their columns, by id; and so does load", async () => {
@@ -120,130 +111,6 @@ describe("decide", () => {
   });
 });
 
-describe("contention", () => {
-  test("gives the row back with its owner kept, uncounted; the next pass goes through", async () => {
-    const { id, members } = await engine.group(2);
-    await hold(engine, "members", members[0]!);
-    const ports = await pass("groups", {});
-    expect(ports.events.of("item.contention")).toMatchObject([
-      { pipeline: "groups", id, phase: "lock", missing: `members ${members[0]}` },
-    ]);
-    expect(ports.events.of("item.retried")).toMatchObject([{ attempt: 1 }]);
-    expect(await lockOf(engine, "groups", id)).toEqual({ ...FREE, owner: "groups" });
-    await engine.query("update members set lock_token = null, lock_expires_at = null");
-    await due("groups");
-    const again = await pass("groups", {});
-    expect(again.events.of("item.applied")).toMatchObject([{ attempt: 1 }]);
-    expect(await lockOf(engine, "groups", id)).toEqual(FREE);
-  });
-
-  test("a related row that is taken before it is read: the pass does not run", async () => {
-    const { id, members } = await engine.group(2);
-    const { api } = engine;
-    const database: Ports["database"] = {
-      run: async (statement, options) => {
-        if (statement.name === "related members") await hold(engine, "members", members[0]!);
-        return api.run(statement, options);
-      },
-    };
-    const process = vi.fn();
-    const ports = await pass("groups", { active: { process } }, testPorts(engine, { database }));
-    expect(process).not.toHaveBeenCalled();
-    expect(ports.events.of("item.contention")).toMatchObject([{ id, phase: "lock", missing: "members" }]);
-    expect(await lockOf(engine, "groups", id)).toEqual({ ...FREE, owner: "groups" });
-    expect(await lockOf(engine, "members", members[1]!)).toMatchObject({ token: null });
-  });
-
-  test("a related row lost during the pass: nothing is written, side effects are undone, the orphan is named", async () => {
-    const { members } = await engine.group(1);
-    const undone: unknown[] = [];
-    const ports = await pass("groups", {
-      active: {
-        process: async ({ apply }: never) => {
-          await hold(engine, "members", members[0]!);
-          return (apply as (c: object) => unknown)({ set: { name: "lost" }, insert: { logs: [{ message: "lost" }] } });
-        },
-        onStale: async (_: unknown, changes: unknown) => void undone.push(changes),
-        orphan: () => "a disk",
-      },
-    });
-    expect(ports.events.of("item.contention")).toMatchObject([{ phase: "apply" }]);
-    expect(ports.events.of("item.stale")).toMatchObject([{ orphan: "a disk" }]);
-    expect(undone).toHaveLength(1);
-    expect(await messages()).toEqual([]);
-  });
-
-  test("a row that names one that is gone fails with its id, and backs off", async () => {
-    const nobody = crypto.randomUUID();
-    await engine.insert("tasks", { status: "ending", member_id: nobody });
-    const ports = await pass("endings", {});
-    expect(ports.events.of("item.failed")[0]!.error).toContain(`RELATED_GONE: members has no row ${nobody}`);
-  });
-});
-
-describe("answers about other rows", () => {
-  test.each([
-    [
-      "a row that is not locked",
-      { related: { members: [{ id: "00000000-0000-4000-8000-000000000001", set: {} }] } },
-      "RELATED_CHANGE",
-    ],
-    ["a lock that there is not", { related: { tasks: [] } }, "LOCK_UNKNOWN"],
-    ["a column of the engine", { related: { members: [{ id: "ID", set: { due_at: null } }] } }, "PATCH_COLUMN"],
-    ["a wish for a row that it holds", { request: { members: [{ id: "ID" }] } }, "REQUEST_OWN"],
-    [
-      "a wish in a column of the engine",
-      { request: { tasks: [{ id: "00000000-0000-4000-8000-000000000001", set: { lock_token: null } }] } },
-      "PATCH_COLUMN",
-    ],
-  ])("%s fails the pass, and writes nothing", async (_, changes, code) => {
-    const { members } = await engine.group(1);
-    const given = JSON.parse(JSON.stringify(changes).replaceAll("ID", members[0]!));
-    const ports = await pass("groups", {
-      active: { process: ({ apply }: never) => (apply as (c: object) => unknown)(given) },
-    });
-    expect(ports.events.of("item.failed")[0]!.error).toContain(code);
-    expect(await lockOf(engine, "members", members[0]!)).toEqual(FREE);
-  });
-
-  test("what becomes ready by it is hinted: related rows, requested rows, new rows", async () => {
-    const { id, members } = await engine.group(1);
-    const task = await engine.insert("tasks", { status: "running", due_at: null });
-    await engine.query("update members set due_at = null");
-    const ports = await pass("groups", {
-      active: {
-        process: ({ apply }: never) =>
-          (apply as (c: object) => unknown)({
-            related: { members: [{ id: members[0], set: { status: "new" } }] },
-            request: { tasks: [{ id: task, set: { stop: true } }] },
-            insert: { members: [{ group_id: id }] },
-          }),
-      },
-    });
-    expect(new Set(ports.hinted.filter((h) => h.at === undefined).map((h) => h.pipeline))).toEqual(
-      new Set(["members", "tasks"]),
-    );
-    expect(await engine.row("tasks", task)).toMatchObject({ stop: true });
-  });
-
-  test("two answers of a batch that ask each other are both written", async () => {
-    const [a, b] = await Promise.all([
-      engine.insert("tasks", { status: "running" }),
-      engine.insert("tasks", { status: "running" }),
-    ]);
-    const ports = await pass("tasks", {
-      running: {
-        process: ({ row, apply }: never) =>
-          (apply as (c: object) => unknown)({
-            request: { tasks: [{ id: (row as { id: string }).id === a ? b : a, set: { stop: true } }] },
-          }),
-      },
-    });
-    expect(ports.events.of("item.applied")).toHaveLength(2);
-    expect(await engine.query("select stop from tasks")).toEqual([{ stop: true }, { stop: true }]);
-  });
-});
-
 describe("side by side", () => {
   test("two picks of a batch get a row each", async () => {
     const { id, members } = await engine.group(2);
@@ -292,7 +159,7 @@ describe("side by side", () => {
       await Promise.all(all.map((message) => work(registry, [message], ports)));
       for (let tries = 0; ports.events.of("item.applied").length < 2; tries += 1) {
         expect(tries).toBeLessThan(20);
-        await due("tasks");
+        await engine.query("update tasks set due_at = now() where lock_token is null");
         await work(registry, await fetchMessages(registry, ports, "endings"), ports);
       }
       expect(await engine.row("members", members[0]!)).toMatchObject({ busy: 0, lock_token: null, lock_owner: null });

@@ -1,10 +1,11 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: it is source text
 import type { Mutation } from "../mutation.ts";
+import { real } from "../test-files.ts";
 
 const related = "lib/engine/related-changes.ts";
 const locks = "lib/engine/lock-related.ts";
-const tests = ["test/integration/engine/work-related.test.ts"];
-const answers = ["test/integration/engine/related-answers.test.ts"];
+const tests = real("work-related", "work-contention", "related-answers");
+const answers = real("related-answers");
 
 /** What an answer may say of other rows. */
 export const mutations: readonly Mutation[] = [

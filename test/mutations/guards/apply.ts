@@ -1,5 +1,6 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: it is source text
 import type { Mutation } from "../mutation.ts";
+import { real } from "../test-files.ts";
 
 const file = "lib/sql/apply.ts";
 const test = (aspect: string) => [`test/integration/sql/apply${aspect}.test.ts`];
@@ -157,14 +158,14 @@ export const mutations: readonly Mutation[] = [
     file: "lib/engine/batches.ts",
     remove: "(isLockTimeout(error) || isDataError(error))",
     by: "isDataError(error)",
-    tests: ["test/integration/engine/batches.test.ts"],
+    tests: real("batches"),
     guard: "a lock timeout splits the batch",
   },
   {
     file: "lib/engine/batches.ts",
     remove: "(isLockTimeout(error) || isDataError(error))",
     by: "isLockTimeout(error)",
-    tests: ["test/integration/engine/batches.test.ts"],
+    tests: real("batches"),
     guard: "bad data of one item splits the batch",
   },
 ];

@@ -1,5 +1,6 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: it is source text
 import type { Mutation } from "../mutation.ts";
+import { real } from "../test-files.ts";
 
 const file = "lib/sql/claim.ts";
 const test = (aspect: string) => [`test/integration/sql/claim${aspect}.test.ts`];
@@ -9,7 +10,7 @@ export const mutations: readonly Mutation[] = [
     file: "lib/sql/claim.ts",
     remove: "k.suspect as millrace_prev_lock_expired",
     by: "false as millrace_prev_lock_expired",
-    tests: ["test/integration/engine/work-suspects.test.ts"],
+    tests: real("work-suspects"),
     guard: "a pass is told that an earlier one died over its row",
   },
   {

@@ -1,9 +1,10 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: it is source text
 import type { Mutation } from "../mutation.ts";
+import { sql } from "../test-files.ts";
 
 const file = "lib/sql/end.ts";
-const end = ["test/integration/sql/end.test.ts"];
-const fail = ["test/integration/sql/fail.test.ts"];
+const end = sql("end");
+const fail = sql("fail");
 
 export const mutations: readonly Mutation[] = [
   {

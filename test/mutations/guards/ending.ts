@@ -1,9 +1,11 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: it is source text
 import type { Mutation } from "../mutation.ts";
+import { sql } from "../test-files.ts";
 
 const apply = "lib/sql/apply.ts";
 const touched = "lib/sql/touched.ts";
-const sql = (aspect: string) => [`test/integration/sql/${aspect}.test.ts`];
+
+const endings = sql("apply-related", "apply-contention", "end-related");
 
 /** What endings write beside the row, and what they say. */
 export const mutations: readonly Mutation[] = [
@@ -11,7 +13,7 @@ export const mutations: readonly Mutation[] = [
     file: apply,
     remove: "where not exists (select 1 from ok where ok.id = m.id) and t.id = m.id",
     by: "where t.id = m.id",
-    tests: sql("apply-related"),
+    tests: endings,
     guard: "an accepted answer is not given back as well",
   },
   {
@@ -26,14 +28,14 @@ export const mutations: readonly Mutation[] = [
     file: apply,
     remove: "last_error = 'contention', related = null",
     by: "last_error = 'contention'",
-    tests: sql("apply-related"),
+    tests: endings,
     guard: "a row that is given back has no related rows on its list",
   },
   {
     file: apply,
     remove: "set state = 'retried', finished_at = now(), lock_token = null,",
     by: "set state = 'retried', finished_tokens = array_append(i.finished_tokens, b.token), finished_at = now(), lock_token = null,",
-    tests: sql("apply-related"),
+    tests: endings,
     guard: "a repetition does not take for written what was given back",
   },
   {
@@ -54,7 +56,7 @@ export const mutations: readonly Mutation[] = [
     file: touched,
     remove: "${deletes ? sql`for update` : sql`for no key update`}) l",
     by: "${deletes ? sql`for update` : sql``}) l",
-    tests: sql("apply-related"),
+    tests: endings,
     guard: "a related row's token is compared under its lock",
   },
   {
@@ -75,7 +77,7 @@ export const mutations: readonly Mutation[] = [
     file: "lib/sql/end.ts",
     remove: "sql`u.id is not null and u.lock_owner is null`",
     by: "sql`u.id is not null`",
-    tests: sql("apply-related"),
+    tests: endings,
     guard: "children that make way for a row which goes on waiting are not hinted",
   },
 ];

@@ -1,8 +1,8 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: it is source text
 import type { Mutation } from "../mutation.ts";
+import { real } from "../test-files.ts";
 
 const unit = (name: string) => [`test/unit/engine/${name}.test.ts`];
-const real = (name: string) => [`test/integration/engine/${name}.test.ts`];
 
 /** A fetch: what is locked, sent and hinted. */
 export const mutations: readonly Mutation[] = [

@@ -1,8 +1,10 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: it is source text
 import type { Mutation } from "../mutation.ts";
+import { real } from "../test-files.ts";
 
 const unit = (name: string) => [`test/unit/engine/${name}.test.ts`];
-const real = (name: string) => [`test/integration/engine/${name}.test.ts`];
+
+const lost = real("work-lost", "work-unanswered");
 
 /** The end of a pass: what is written, tried again, reported. */
 export const mutations: readonly Mutation[] = [
@@ -10,14 +12,14 @@ export const mutations: readonly Mutation[] = [
     file: "lib/engine/finish-apply.ts",
     remove: 'outcome.unanswered ? "unknown" : "stale"',
     by: '"stale"',
-    tests: real("work-lost"),
+    tests: lost,
     guard: "what may have been accepted is undone by nobody",
   },
   {
     file: "lib/engine/finish-apply.ts",
     remove: "!outcome.unanswered && isDataError",
     by: "isDataError",
-    tests: real("work-lost"),
+    tests: lost,
     guard: "a refusal after an attempt without an answer fails nobody",
   },
   {
@@ -36,7 +38,7 @@ export const mutations: readonly Mutation[] = [
   {
     file: "lib/engine/finish-apply.ts",
     remove: 'if (row.result === "stale" || row.result === "contention") return;',
-    tests: real("work-lost"),
+    tests: lost,
     guard: "a stale apply hints nobody of rows that it did not insert",
   },
   {
@@ -54,19 +56,19 @@ export const mutations: readonly Mutation[] = [
   {
     file: "lib/engine/lost-apply.ts",
     remove: 'result === "stale" && ',
-    tests: real("work-lost"),
+    tests: lost,
     guard: "an unknown apply is undone by nobody",
   },
   {
     file: "lib/engine/lost-apply.ts",
     remove: " && !undone",
-    tests: real("work-lost"),
+    tests: lost,
     guard: "what was undone is not listed as left behind",
   },
   {
     file: "lib/sql/orphan.ts",
     remove: " on conflict (token) do nothing",
-    tests: real("work-lost"),
+    tests: lost,
     guard: "an orphan is noted once, however often that is repeated",
   },
   {

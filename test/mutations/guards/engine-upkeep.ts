@@ -1,7 +1,6 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: it is source text
 import type { Mutation } from "../mutation.ts";
-
-const real = (name: string) => [`test/integration/engine/${name}.test.ts`];
+import { real } from "../test-files.ts";
 
 /** The heartbeat, and what is sent to queues. */
 export const mutations: readonly Mutation[] = [

@@ -1,7 +1,6 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: it is source text
 import type { Mutation } from "../mutation.ts";
-
-const real = (name: string) => [`test/integration/engine/${name}.test.ts`];
+import { real } from "../test-files.ts";
 
 /** A pass: what a worker does with the items of a batch. */
 export const mutations: readonly Mutation[] = [

@@ -1,8 +1,9 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: it is source text
 import type { Mutation } from "../mutation.ts";
+import { sql } from "../test-files.ts";
 
 const file = "lib/sql/enqueue.ts";
-const tests = ["test/integration/sql/enqueue.test.ts"];
+const tests = sql("enqueue");
 
 export const mutations: readonly Mutation[] = [
   {

@@ -1,5 +1,6 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: it is source text
 import type { Mutation } from "../mutation.ts";
+import { real } from "../test-files.ts";
 
 const fence = "lib/schema/fence.ts";
 const refusals = ["test/integration/schema/fence.test.ts"];
@@ -149,7 +150,7 @@ export const mutations: readonly Mutation[] = [
   {
     file: "lib/errors.ts",
     remove: ' || code === "ROW_FENCED"',
-    tests: ["test/integration/engine/work-unreached.test.ts"],
+    tests: real("work-unreached"),
     guard: "a claim that a fence refuses keeps no message",
   },
   {

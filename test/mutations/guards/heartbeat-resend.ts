@@ -1,8 +1,9 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: it is source text
 import type { Mutation } from "../mutation.ts";
+import { sql } from "../test-files.ts";
 
 const file = "lib/sql/heartbeat.ts";
-const resending = ["test/integration/sql/heartbeat-resend.test.ts"];
+const resending = sql("heartbeat-resend");
 
 /** A message that is sent again, and related locks that are kept alive. */
 export const mutations: readonly Mutation[] = [
@@ -95,21 +96,21 @@ export const mutations: readonly Mutation[] = [
     file,
     remove: "where h.alive and h.ours and h.state = 'processing'",
     by: "where h.ours and h.state = 'processing'",
-    tests: ["test/integration/sql/renew-related.test.ts"],
+    tests: sql("renew-related"),
     guard: "a crashed worker's related locks are not kept alive",
   },
   {
     file,
     remove: "where h.alive and h.ours and h.state = 'processing'",
     by: "where h.alive and h.state = 'processing'",
-    tests: ["test/integration/sql/renew-related.test.ts"],
+    tests: sql("renew-related"),
     guard: "nor are those of a lost main row",
   },
   {
     file,
     remove: "where h.alive and h.ours and h.state = 'processing'",
     by: "where h.alive and h.ours",
-    tests: ["test/integration/sql/renew-related.test.ts"],
+    tests: sql("renew-related"),
     guard: "nor those of an item that is only queued",
   },
 ];

@@ -1,8 +1,9 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: it is source text
 import type { Mutation } from "../mutation.ts";
+import { real, sql } from "../test-files.ts";
 
 const file = "lib/sql/heartbeat.ts";
-const tests = ["test/integration/sql/heartbeat.test.ts"];
+const tests = sql("heartbeat");
 
 export const mutations: readonly Mutation[] = [
   {
@@ -137,7 +138,7 @@ export const mutations: readonly Mutation[] = [
     file: "lib/engine/heartbeat.ts",
     remove: "sendWakeup(ports, pipeline, inSeconds)",
     by: "sendHints(ports.hints, [pipeline])",
-    tests: ["test/integration/engine/heartbeat.test.ts"],
+    tests: real("heartbeat", "heartbeat-sweep"),
     guard: "the hint comes when the lock ends, not before",
   },
   { file, remove: " and t.due_at <= now()\n", by: "\n", tests, guard: "a row that is not due is not takeable" },

@@ -1,8 +1,9 @@
 import type { Mutation } from "../mutation.ts";
+import { sql } from "../test-files.ts";
 
 /* A row has an item for each of its pipelines: what becomes of one leaves the others alone. */
 
-const tests = ["test/integration/sql/other-items.test.ts"];
+const tests = sql("other-items");
 const guard = (what: string) => `${what} is the pipeline's own`;
 
 export const mutations: readonly Mutation[] = [
@@ -69,7 +70,7 @@ export const mutations: readonly Mutation[] = [
     file: "lib/sql/claim.ts",
     remove: "from begun m where i.item_id = m.id and i.pipeline = m.pipeline",
     by: "from begun m where i.item_id = m.id",
-    tests: ["test/integration/sql/claim.test.ts"],
+    tests: sql("claim"),
     guard: guard("the item that a claim begins"),
   },
 ];

@@ -1,11 +1,12 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: it is source text
 import type { Mutation } from "../mutation.ts";
+import { sql, writers } from "../test-files.ts";
 
 const write = "lib/sql/write.ts";
 const sweep = "lib/sql/sweep.ts";
-const updates = ["test/integration/write/update.test.ts"];
-const holds = ["test/integration/write/hold.test.ts"];
-const sweeps = ["test/integration/sql/sweep-related.test.ts"];
+const updates = writers("update");
+const holds = writers("hold", "hold-several");
+const sweeps = sql("sweep-related", "sweep-owners");
 
 /** Writers outside of pipelines, and the sweep. */
 export const mutations: readonly Mutation[] = [
@@ -48,14 +49,14 @@ export const mutations: readonly Mutation[] = [
     file: "lib/sql/emit.ts",
     remove: 'group.columns.includes("id") ? sql` on conflict (id) do nothing` : sql``',
     by: "sql``",
-    tests: ["test/integration/write/names.test.ts"],
+    tests: writers("names"),
     guard: "rows that name their id are inserted once",
   },
   {
     file: "lib/write/writer.ts",
     remove: "...(once ? {} : { withinSeconds: 0 })",
     by: "...(once ? {} : {})",
-    tests: ["test/integration/write/writer.test.ts"],
+    tests: writers("writer"),
     guard: "rows without an id are not inserted again after a lost answer",
   },
   {

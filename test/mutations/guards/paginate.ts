@@ -1,10 +1,11 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: it is source text
 import type { Mutation } from "../mutation.ts";
+import { writers } from "../test-files.ts";
 
 const page = "lib/write/paginate.ts";
 const explain = "lib/testing/explain-page.ts";
-const pages = ["test/integration/write/paginate.test.ts"];
-const plans = ["test/integration/write/paginate-plans.test.ts"];
+const pages = writers("paginate");
+const plans = writers("paginate-plans");
 const explained = ["test/integration/testing/explain-page.test.ts"];
 
 export const mutations: readonly Mutation[] = [

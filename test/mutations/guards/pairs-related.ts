@@ -1,9 +1,8 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: it is source text
 import type { Mutation } from "../mutation.ts";
+import { sql } from "../test-files.ts";
 
 /** Guards around related rows that stand twice. */
-
-const sql = (aspect: string) => [`test/integration/sql/${aspect}.test.ts`];
 
 export const mutations: readonly Mutation[] = [
   {

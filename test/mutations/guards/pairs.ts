@@ -1,13 +1,15 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: it is source text
 import type { Mutation } from "../mutation.ts";
+import { sql, writers } from "../test-files.ts";
 
 /*
  * Guards that stand twice: a row is locked where it carries the token, and written where it carries the token. Which of
  * the two may be missing alone, and that both may not.
  */
 
-const sql = (aspect: string) => [`test/integration/sql/${aspect}.test.ts`];
 const LOCKED = "the rows were locked by this statement where they carry the token, and nobody changes a locked row";
+
+const holds = writers("hold", "hold-several");
 
 export const mutations: readonly Mutation[] = [
   {
@@ -148,7 +150,7 @@ export const mutations: readonly Mutation[] = [
     file: "lib/sql/write.ts",
     remove: "from k where t.id = k.id and t.lock_token = k.token returning t.*)",
     by: "from k where t.id = k.id returning t.*)",
-    tests: ["test/integration/write/hold.test.ts"],
+    tests: holds,
     guard: "a writer writes what it holds under its token",
     reason: `${LOCKED}: CTE locked, of which k takes the rows with the older token`,
   },
@@ -160,14 +162,14 @@ export const mutations: readonly Mutation[] = [
       { remove: "t.lock_token in (w.token, w.next) for no key update", by: "true for no key update" },
       { remove: " and l.held_token = l.token)", by: ")" },
     ],
-    tests: ["test/integration/write/hold.test.ts"],
+    tests: holds,
     guard: "a writer writes what it holds under its token, looked at twice",
   },
   {
     file: "lib/sql/write.ts",
     remove: "where t.id = l.id and t.lock_token = l.token and ${TOLD}",
     by: "where t.id = l.id and ${TOLD}",
-    tests: ["test/integration/write/hold.test.ts"],
+    tests: holds,
     guard: "a writer deletes what it holds under its token",
     reason: `${LOCKED}: CTE locked`,
   },
@@ -181,14 +183,14 @@ export const mutations: readonly Mutation[] = [
         by: "where t.id = w.id for update) l)",
       },
     ],
-    tests: ["test/integration/write/hold.test.ts"],
+    tests: holds,
     guard: "a writer deletes what it holds under its token, looked at twice",
   },
   {
     file: "lib/sql/write.ts",
     remove: "from locked l where t.id = l.id and t.lock_token = l.token returning t.id`",
     by: "from locked l where t.id = l.id returning t.id`",
-    tests: ["test/integration/write/hold.test.ts"],
+    tests: holds,
     guard: "a writer gives back what is still its own",
     reason: `${LOCKED}: CTE locked`,
   },
@@ -202,14 +204,14 @@ export const mutations: readonly Mutation[] = [
         by: "where t.id = w.id for no key update) l)",
       },
     ],
-    tests: ["test/integration/write/hold.test.ts"],
+    tests: holds,
     guard: "a writer gives back what is still its own, looked at twice",
   },
   {
     file: "lib/sql/hold.ts",
     remove: "and i.pipeline = m.pipeline and i.lock_token = m.taken)",
     by: "and i.pipeline = m.pipeline)",
-    tests: ["test/integration/write/hold.test.ts"],
+    tests: holds,
     guard: "only the item of the lock that is taken away ends",
     reason: "what is written to an item asks for the same token: `lost` in free.ts",
   },
@@ -224,7 +226,7 @@ export const mutations: readonly Mutation[] = [
         by: "i.finished_at is null",
       },
     ],
-    tests: ["test/integration/write/hold.test.ts", "test/integration/write/update.test.ts"],
+    tests: writers("hold", "hold-several", "update"),
     guard: "only the item of the lock that is taken away ends, looked at twice",
   },
   {

@@ -1,8 +1,9 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: it is source text
 import type { Mutation } from "../mutation.ts";
+import { sql } from "../test-files.ts";
 
-const apply = ["test/integration/sql/apply-related.test.ts"];
-const lost = ["test/integration/sql/apply-lost.test.ts"];
+const apply = sql("apply-related", "apply-contention", "end-related");
+const lost = sql("apply-lost");
 const touched = "lib/sql/touched.ts";
 const answers = "lib/sql/apply.ts";
 

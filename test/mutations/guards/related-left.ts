@@ -1,11 +1,12 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: it is source text
 import type { Mutation } from "../mutation.ts";
+import { real, sql, writers } from "../test-files.ts";
 
-const asked = ["test/integration/sql/apply-asked.test.ts"];
-const left = ["test/integration/sql/left-behind.test.ts"];
-const two = ["test/integration/sql/two-parents.test.ts"];
-const answers = ["test/integration/engine/related-answers.test.ts"];
-const overlap = ["test/integration/write/ending-overlap.test.ts"];
+const asked = sql("apply-asked");
+const left = sql("left-behind");
+const two = sql("two-parents");
+const answers = real("related-answers");
+const overlap = writers("ending-overlap");
 const touched = "lib/sql/touched.ts";
 
 export const mutations: readonly Mutation[] = [
@@ -138,7 +139,7 @@ export const mutations: readonly Mutation[] = [
     file: "lib/sql/write.ts",
     remove: "case when ${stillReserved(registry, name, sql`l.owner`)} then l.owner end",
     by: "l.owner",
-    tests: ["test/integration/write/hold-reserved.test.ts"],
+    tests: writers("hold-reserved"),
     guard: "a row is not given back to a parent that waits no longer",
   },
   {

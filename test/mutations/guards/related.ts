@@ -1,9 +1,10 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: it is source text
 import type { Mutation } from "../mutation.ts";
+import { real, sql } from "../test-files.ts";
 
-const lock = ["test/integration/sql/lock-related.test.ts", "test/integration/sql/lock-shared.test.ts"];
-const apply = ["test/integration/sql/apply-related.test.ts"];
-const passes = ["test/integration/engine/work-related.test.ts"];
+const lock = sql("lock-related", "lock-shared");
+const apply = sql("apply-related", "apply-contention", "end-related");
+const passes = real("work-related", "work-contention", "related-answers");
 const wanted = "lib/sql/wanted.ts";
 const statement = "lib/sql/lock-related.ts";
 const related = "lib/sql/related.ts";

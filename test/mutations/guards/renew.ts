@@ -1,8 +1,9 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: it is source text
 import type { Mutation } from "../mutation.ts";
+import { sql } from "../test-files.ts";
 
 const file = "lib/sql/renew.ts";
-const tests = ["test/integration/sql/renew.test.ts"];
+const tests = sql("renew");
 
 export const mutations: readonly Mutation[] = [
   {
@@ -80,21 +81,21 @@ export const mutations: readonly Mutation[] = [
     remove: "t.id = r.id and t.lock_token = r.token for no key update skip locked",
     by: "t.id = r.id for no key update skip locked",
     also: [{ remove: "where t.id = r.id and t.lock_token = r.token)`", by: "where t.id = r.id)`" }],
-    tests: ["test/integration/sql/renew-related.test.ts"],
+    tests: sql("renew-related"),
     guard: "a related row carries the token",
   },
   {
     file,
     remove: "t.lock_token = r.token for no key update skip locked",
     by: "t.lock_token = r.token for no key update",
-    tests: ["test/integration/sql/renew-related.test.ts"],
+    tests: sql("renew-related"),
     guard: "a locked related row does not hold up a renewal",
   },
   {
     file,
     remove: "from ${l} r join kept h on h.id = r.item and h.token = r.token where",
     by: "from ${l} r join w h on h.id = r.item and h.token = r.token where",
-    tests: ["test/integration/sql/renew-related.test.ts"],
+    tests: sql("renew-related"),
     guard: "only related rows of what is renewed are extended",
   },
 ];

@@ -1,9 +1,10 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: it is source text
 import type { Mutation } from "../mutation.ts";
+import { sql } from "../test-files.ts";
 
 const file = "lib/sql/request.ts";
-const tests = ["test/integration/sql/request.test.ts"];
-const operate = ["test/integration/sql/operate.test.ts"];
+const tests = sql("request");
+const operate = sql("operate");
 
 export const mutations: readonly Mutation[] = [
   {

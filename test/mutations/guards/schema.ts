@@ -1,5 +1,6 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: it is source text
 import type { Mutation } from "../mutation.ts";
+import { writers } from "../test-files.ts";
 
 const migrate = "lib/schema/migrate.ts";
 const lock = "lib/schema/migration-lock.ts";
@@ -166,13 +167,13 @@ export const mutations: readonly Mutation[] = [
   {
     file: "lib/write/writer.ts",
     remove: 'if (!found) throw new MillraceError("NO_SUCH_ROW", { table, id });',
-    tests: ["test/integration/write/writer.test.ts"],
+    tests: writers("writer"),
     guard: "a request for a row that does not exist is heard of",
   },
   {
     file: "lib/write/values.ts",
     remove: 'if (!isUuid(id)) throw new MillraceError("ID_MALFORMED", { id });',
-    tests: ["test/integration/write/writer.test.ts"],
+    tests: writers("writer"),
     guard: "an id is checked",
   },
 ];

@@ -1,10 +1,13 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: it is source text
 import type { Mutation } from "../mutation.ts";
+import { sql } from "../test-files.ts";
 
 const items = "lib/sql/sweep.ts";
 const file = "lib/sql/sweep-rows.ts";
-const tests = ["test/integration/sql/sweep.test.ts"];
-const scanning = ["test/integration/sql/sweep-scan.test.ts"];
+const tests = sql("sweep");
+const scanning = sql("sweep-scan");
+
+const sweeps = sql("sweep-related", "sweep-owners");
 
 export const mutations: readonly Mutation[] = [
   {
@@ -184,49 +187,49 @@ export const mutations: readonly Mutation[] = [
     file,
     remove: "${row}.dead and t.lock_token is not distinct from ${row}.token and",
     by: "${row}.dead and",
-    tests: ["test/integration/sql/sweep-related.test.ts"],
+    tests: sweeps,
     guard: "a lock that was taken again since the snapshot is not freed",
   },
   {
     file,
     remove: "sql`t.lock_token is not null and starts_with",
     by: "sql`starts_with",
-    tests: ["test/integration/sql/sweep-related.test.ts"],
+    tests: sweeps,
     guard: "a shared row that is owned without a token waits for nobody",
   },
   {
     file,
     remove: "and m.lock_owner = ${text(pipeline.name)} ${EACH}",
     by: "${EACH}",
-    tests: ["test/integration/sql/sweep-related.test.ts"],
+    tests: sweeps,
     guard: "reserved children are freed when the parent waits no longer",
   },
   {
     file,
     remove: "${deadLock(registry, name)} or ",
     by: "",
-    tests: ["test/integration/sql/sweep-related.test.ts"],
+    tests: sweeps,
     guard: "dead related locks are freed",
   },
   {
     file: items,
     remove: "finished_at = case when not o.rest then now() end",
     by: "finished_at = now()",
-    tests: ["test/integration/sql/sweep-related.test.ts"],
+    tests: sweeps,
     guard: "an item waits until its related rows are free",
   },
   {
     file: items,
     remove: "where i.resets > 0 and i.finished_at is not null",
     by: "where false",
-    tests: ["test/integration/sql/sweep-related.test.ts"],
+    tests: sweeps,
     guard: "a row that left its states after a reset is found without a scan",
   },
   {
     file: items,
     remove: " and not (${sql.join(registry.pipelines.map(ownedRow), or)})",
     by: "",
-    tests: ["test/integration/sql/sweep-related.test.ts"],
+    tests: sweeps,
     guard: "a row that its owner keeps is watched on",
   },
 ];

@@ -1,7 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: it is source text
 import type { Mutation } from "../mutation.ts";
+import { sql } from "../test-files.ts";
 
-const sql = (aspect: string) => [`test/integration/sql/${aspect}.test.ts`];
 const fetch = "lib/sql/fetch.ts";
 const lock = "lib/sql/lock-related.ts";
 const wanted = "lib/sql/wanted.ts";
@@ -86,7 +86,7 @@ export const mutations: readonly Mutation[] = [
     file: lock,
     remove: "jsonb_each(coalesce(i.related, '{}')) o",
     by: "jsonb_each('{}'::jsonb) o",
-    tests: sql("apply-related"),
+    tests: sql("apply-related", "apply-contention", "end-related"),
     guard: "what an attempt that died had locked stays on the list",
   },
   {

@@ -1,8 +1,9 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: it is source text
 import type { Mutation } from "../mutation.ts";
+import { sql } from "../test-files.ts";
 
 const file = "lib/sql/wakeup.ts";
-const tests = ["test/integration/sql/fetch-wakeup.test.ts"];
+const tests = sql("fetch-wakeup");
 
 export const mutations: readonly Mutation[] = [
   {

@@ -1,12 +1,13 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: it is source text
 import type { Mutation } from "../mutation.ts";
+import { writers } from "../test-files.ts";
 
 const free = "lib/sql/free.ts";
 const write = "lib/sql/write.ts";
 const hold = "lib/sql/hold.ts";
-const update = ["test/integration/write/update.test.ts"];
-const held = ["test/integration/write/hold.test.ts"];
-const names = ["test/integration/write/names.test.ts"];
+const update = writers("update");
+const held = writers("hold", "hold-several");
+const names = writers("names");
 
 export const mutations: readonly Mutation[] = [
   {
