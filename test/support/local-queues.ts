@@ -1,7 +1,13 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { SQSClient } from "@aws-sdk/client-sqs";
+import {
+  type Message,
+  ReceiveMessageCommand,
+  SendMessageBatchCommand,
+  SendMessageCommand,
+  SQSClient,
+} from "@aws-sdk/client-sqs";
 import { awsError } from "../../infra/local/aws-answer.ts";
 import { type AwsServices, awsListener } from "../../infra/local/aws-endpoint.ts";
 import { listen } from "../../infra/local/http.ts";
@@ -58,3 +64,37 @@ export async function startQueues(services: Partial<AwsServices> = {}): Promise<
     },
   };
 }
+
+/** Calls on queues of a test's own. */
+export function queueCalls(queues: () => TestQueues) {
+  let count = 0;
+  return {
+    async makeQueue(attributes: Record<string, string> = {}): Promise<{ name: string; QueueUrl: string }> {
+      count += 1;
+      const name = `queue-${count}`;
+      await queues().sqs.createQueue(name, attributes);
+      return { name, QueueUrl: queues().url(name) };
+    },
+    send: (QueueUrl: string, MessageBody: string, DelaySeconds?: number) =>
+      queues().client.send(new SendMessageCommand({ QueueUrl, MessageBody, DelaySeconds })),
+    sendBatch: (QueueUrl: string, texts: readonly string[]) =>
+      queues().client.send(
+        new SendMessageBatchCommand({
+          QueueUrl,
+          Entries: texts.map((MessageBody, i) => ({ Id: `e${i}`, MessageBody })),
+        }),
+      ),
+    async receive(QueueUrl: string, WaitTimeSeconds = 0, more: object = {}): Promise<Message[]> {
+      const command = new ReceiveMessageCommand({
+        QueueUrl,
+        WaitTimeSeconds,
+        MaxNumberOfMessages: 10,
+        MessageSystemAttributeNames: ["All"],
+        ...more,
+      });
+      return (await queues().client.send(command)).Messages ?? [];
+    },
+  };
+}
+
+export const bodies = (messages: readonly Message[]) => messages.map(({ Body }) => Body);
