@@ -34,7 +34,7 @@ export function addEvents(program: Command, open: (command: Command) => Session)
 
 /**
  * Reads the newest pages until one holds an event that was shown: an event whose transaction took longer than others
- * appears between older ones, where a cursor would have passed it.
+ * appears between older ones, where a cursor would have passed it. What is older than the first page is never told.
  */
 async function followEvents(
   session: Session,
@@ -42,14 +42,18 @@ async function followEvents(
 ) {
   const { client, interrupted, write, json, pause } = session;
   const shown = new Set<string>();
+  let oldest: EventJson | undefined;
   for (let first = true; !interrupted.aborted; first = false) {
     const fresh: EventJson[] = [];
     for (let cursor: string | undefined; ; ) {
       const asked = { subjectId, limit: first ? limit : 50, cursor };
-      const { items, nextCursor } = await client.call<ListJson<EventJson>>("GET", `/events${query(asked)}`);
+      const page = await client.call<ListJson<EventJson>>("GET", `/events${query(asked)}`);
+      const { nextCursor } = page;
+      if (first && nextCursor !== null) oldest = page.items.at(-1);
+      const items = downTo(oldest, page.items);
       const unseen = items.filter(({ id }) => !shown.has(id));
       fresh.push(...unseen);
-      if (first || nextCursor === null || unseen.length < items.length || shown.size === 0) break;
+      if (first || nextCursor === null || unseen.length < page.items.length || shown.size === 0) break;
       cursor = nextCursor;
     }
     for (const event of fresh.reverse()) {
@@ -58,6 +62,13 @@ async function followEvents(
     }
     await pause(PAUSE);
   }
+}
+
+/** A page without what is older than an event; where that is gone itself, its time counts. */
+function downTo(oldest: EventJson | undefined, items: readonly EventJson[]): readonly EventJson[] {
+  if (oldest === undefined) return items;
+  const last = items.findIndex(({ id }) => id === oldest.id);
+  return last < 0 ? items.filter(({ at }) => at >= oldest.at) : items.slice(0, last + 1);
 }
 
 const cells = ({ at, kind, subjectId, message }: EventJson) => [

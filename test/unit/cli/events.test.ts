@@ -4,7 +4,7 @@ import { millrace, problem, stackOf } from "./stack-of-answers.ts";
 
 const event = (n: number): EventJson => ({
   id: `e${n}`,
-  at: `2026-11-30T11:00:${String(n % 60).padStart(2, "0")}.000Z`,
+  at: new Date(Date.UTC(2026, 10, 30, 11, 0, n)).toISOString(),
   kind: "job",
   subjectId: "s1",
   message: `Event ${n}`,
@@ -47,6 +47,18 @@ test("followed, more than a page of new ones is read to the last that was shown"
   });
   const { stdout } = await millrace(["events", "--follow", "--state-dir", dir], { interruptAt: 3 });
   expect(told(stdout)).toEqual(numbers(80, 1).reverse());
+});
+
+test.each([
+  ["is never told", page([9, 8, 7, 6, 5, 4, 3, 2, 1], "c2")],
+  ["neither when the oldest that was told is gone meanwhile", page([9, 8, 7, 5, 4, 3, 2, 1], "c2")],
+])("followed, what is older than the first page %s", async (_, second) => {
+  const { dir } = await stackOf({
+    "GET /events?limit=3": page([8, 7, 6], "c"),
+    "GET /events?limit=50": [second, page([10, 9, 8, 7, 5, 4], "c3")],
+  });
+  const { stdout } = await millrace(["events", "--follow", "--limit", "3", "--state-dir", dir], { interruptAt: 4 });
+  expect(told(stdout)).toEqual([6, 7, 8, 9, 10]);
 });
 
 test("followed with --json, each line is one event", async () => {
