@@ -35,6 +35,7 @@ export const LOCAL_ERRORS = {
   NOT_FOUND: "There is no {what} named {name}; there are: {known}.",
   BAD_REQUEST: "{field}: {problem}.",
   VOLUME_NOT_ACTIVE: "Volume {id} is still {status} after {seconds} s. The logs are in {logs}.",
+  FLEET_STUCK: "Fleet {id} is still {what} after {seconds} s. The logs are in {logs}.",
   API_FAILED: "{method} {path} answered {status}: {body}. The logs are in {logs}.",
   STACK_DIED: "The local stack ended with {outcome} before it was ready:\n{output}",
 } as const satisfies Record<string, string>;

@@ -1,11 +1,13 @@
-/* The proof that a stack works: a volume is made through the API and followed until it is active. */
+/* The proof that a stack works: a volume is made through the API and followed until it is active; a fleet comes and goes. */
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import pg from "pg";
+import { createApi } from "./call-api.ts";
 import { LocalError } from "./errors.ts";
 import type { Progress } from "./progress.ts";
+import { proveFleet } from "./prove-fleet.ts";
 import type { Stack } from "./stack.ts";
 import type { Local } from "./state.ts";
 
@@ -29,12 +31,14 @@ interface Phases {
 }
 
 /**
- * Creates a volume and waits until it is active; each phase is told. A call that a role did not allow ends it at once,
- * with `refused`'s error. Throws ACCESS_DENIED, API_FAILED or VOLUME_NOT_ACTIVE.
+ * Creates a volume and waits until it is active; each phase is told. Then a fleet of one instance, whose pipelines hint
+ * each other. A call that a role did not allow ends it at once, with `refused`'s error.
+ * Throws ACCESS_DENIED, API_FAILED, VOLUME_NOT_ACTIVE or FLEET_STUCK.
  */
 export async function prove({ local, refused }: Stack, stateDir: string, progress: Progress): Promise<void> {
   try {
     await makeVolume(local, stateDir, progress, refused);
+    await proveFleet(local, stateDir, progress, refused);
   } catch (error) {
     // a permission that is missing says more than what came of it
     throw refused() ?? error;
@@ -50,19 +54,20 @@ async function makeVolume(
   refused: Stack["refused"],
 ): Promise<void> {
   const logs = join(stateDir, "logs");
+  const api = createApi(local, stateDir);
   const client = new pg.Client({ connectionString: local.databaseUrl });
   await client.connect();
   try {
     const name = `proof-${Date.now().toString(36)}`;
     const from = performance.now();
-    const volume = await call<Volume>(local, logs, "POST", "/volumes", { name, sizeGb: 1 });
+    const volume = await api.call<Volume>("POST", "/volumes", { name, sizeGb: 1 });
     progress.note(`volume ${name} created through the API (answered in ${ms(performance.now() - from)})`);
     const told = new Set<string>();
     const deadline = Date.now() + PATIENCE_SECONDS * 1000;
     for (;;) {
       const refusal = refused();
       if (refusal) throw refusal;
-      const { status } = await call<Volume>(local, logs, "GET", `/volumes/${volume.id}`);
+      const { status } = await api.call<Volume>("GET", `/volumes/${volume.id}`);
       const phases = await readPhases(client, volume.id, stateDir);
       tell(phases, told, progress);
       if (status === "active" && phases?.finished_at) return done(phases, progress);
@@ -115,14 +120,3 @@ function done(phases: Phases, progress: Progress): void {
 }
 
 const ms = (milliseconds: number) => `${Math.round(milliseconds)} ms`;
-
-async function call<T>(local: Local, logs: string, method: string, path: string, body?: unknown): Promise<T> {
-  const response = await fetch(local.apiUrl + path, {
-    method,
-    headers: { "content-type": "application/json" },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-  const text = await response.text();
-  if (response.ok) return JSON.parse(text) as T;
-  throw new LocalError("API_FAILED", { method, path, status: response.status, body: text, logs });
-}

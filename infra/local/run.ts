@@ -41,7 +41,7 @@ function parse(): Options {
     .option("--assembly <folder>", "run this cloud assembly (cdk synth -o) instead of synthesizing")
     .option("--reset", "begin with a fresh database", false)
     .option("--verbose", "name the resources that have no meaning on one machine", false)
-    .addOption(new Option("--no-proof", "do not make a volume at the start").conflicts("once"))
+    .addOption(new Option("--no-proof", "do not make a volume and a fleet at the start").conflicts("once"))
     .parse()
     .opts<Options>();
 }

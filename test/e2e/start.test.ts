@@ -60,28 +60,41 @@ test("npm start -- --once makes a volume active, says how long each phase took, 
   for (const phase of ["locked", "queued", "processing", "finished"])
     expect(output).toMatch(new RegExp(`${phase} +\\d+ ms`));
   expect(output).toMatch(/volume is active, \d+ ms after its row was inserted/);
+  expect(output).toMatch(/its instance was up after \d+ ms, and all of it gone \d+ ms after its deletion/);
   expect(output).not.toContain("ACCESS_DENIED");
   expect(code).toBe(0);
 });
 
+const CLUSTER = ["arn:aws:rds:us-east-1:000000000000:cluster:databasecluster[0-9a-f]+", "DatabaseCluster"] as const;
+const HINTS = ["arn:aws:sqs:us-east-1:000000000000:hints", "PipelinesHints"] as const;
 test.each([
-  ["a trigger's", "MigrationsMigrateRole", "migrate"],
-  ["a worker's", "PipelinesvolumesWorkerRole", "worker-volumes"],
-])("without %s right to the database it ends with what is missing, not with what came of it", async (_, role, name) => {
-  using broken = await withoutAction(role, "rds-data:ExecuteStatement");
-  const from = performance.now();
-  const { code, output } = await once(broken.folder);
-  expect(code).toBe(1);
-  const cluster = "arn:aws:rds:us-east-1:000000000000:cluster:databasecluster[0-9a-f]+";
-  const refused = `${name} \\(role ${role}\\w+\\) was refused rds-data:ExecuteStatement on ${cluster} \\(DatabaseCluster\\w+ in the template\\)`;
-  const missing = `The missing statement: {"Effect":"Allow","Action":"rds-data:ExecuteStatement","Resource":"${cluster}"}`;
-  // the last line: as it was told while it happened, and as the end
-  expect(
-    output
-      .trimEnd()
-      .split("\n")
-      .filter((line) => line.startsWith("ACCESS_DENIED")),
-  ).toEqual([expect.stringMatching(new RegExp(`^ACCESS_DENIED: ${refused}: no policy allows it\\. ${missing}`))]);
-  expect(output).not.toMatch(/VOLUME_NOT_ACTIVE|TRIGGER_FAILED|API_FAILED/);
-  console.log(`ended after ${((performance.now() - from) / 1000).toFixed(1)} s`);
-});
+  ["a trigger's right to the database", "MigrationsMigrateRole", "migrate", "rds-data:ExecuteStatement", CLUSTER],
+  [
+    "a worker's right to the database",
+    "PipelinesvolumesWorkerRole",
+    "worker-volumes",
+    "rds-data:ExecuteStatement",
+    CLUSTER,
+  ],
+  ["a worker's right to hint another pipeline", "PipelinesfleetsWorkerRole", "worker-fleets", "sqs:SendMessage", HINTS],
+] as const)(
+  "without %s it ends with what is missing, not with what came of it",
+  async (...[, role, name, action, resource]) => {
+    using broken = await withoutAction(role, action);
+    const from = performance.now();
+    const { code, output } = await once(broken.folder);
+    expect(code).toBe(1);
+    const [arn, logicalId] = resource;
+    const refused = `${name} \\(role ${role}\\w+\\) was refused ${action} on ${arn} \\(${logicalId}\\w+ in the template\\)`;
+    const missing = `The missing statement: {"Effect":"Allow","Action":"${action}","Resource":"${arn}"}`;
+    // the last line: as it was told while it happened, and as the end
+    expect(
+      output
+        .trimEnd()
+        .split("\n")
+        .filter((line) => line.startsWith("ACCESS_DENIED")),
+    ).toEqual([expect.stringMatching(new RegExp(`^ACCESS_DENIED: ${refused}: no policy allows it\\. ${missing}`))]);
+    expect(output).not.toMatch(/VOLUME_NOT_ACTIVE|FLEET_STUCK|TRIGGER_FAILED|API_FAILED/);
+    console.log(`ended after ${((performance.now() - from) / 1000).toFixed(1)} s`);
+  },
+);
