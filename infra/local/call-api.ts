@@ -16,24 +16,21 @@ export function createApi({ apiUrl }: Local, stateDir: string): Api {
     const json = body === undefined ? {} : { body: JSON.stringify(body) };
     const response = await fetch(apiUrl + path, { method, headers: { "content-type": "application/json" }, ...json });
     const text = await response.text();
-    const failed = new LocalError("API_FAILED", {
-      method,
-      path,
-      status: response.status,
-      body: text,
-      logs: join(stateDir, "logs"),
-    });
+    const failed = () => {
+      const logs = join(stateDir, "logs");
+      return new LocalError("API_FAILED", { method, path, status: response.status, body: text, logs });
+    };
     return { response, text, failed };
   };
   return {
     async call(method, path, body) {
       const { response, text, failed } = await send(method, path, body);
-      if (!response.ok) throw failed;
+      if (!response.ok) throw failed();
       return JSON.parse(text);
     },
     async gone(path) {
       const { response, failed } = await send("GET", path);
-      if (!response.ok && response.status !== 404) throw failed;
+      if (!response.ok && response.status !== 404) throw failed();
       return response.status === 404;
     },
   };

@@ -1,13 +1,10 @@
 import { join } from "node:path";
-import { setTimeout as wait } from "node:timers/promises";
 import { createApi } from "./call-api.ts";
 import { LocalError } from "./errors.ts";
 import type { Progress } from "./progress.ts";
+import { PATIENCE_SECONDS, proveUntil } from "./prove-until.ts";
 import type { Stack } from "./stack.ts";
 import type { Local } from "./state.ts";
-
-const PATIENCE_SECONDS = 60;
-const LOOK_EVERY_MS = 50;
 
 interface Fleet {
   readonly id: string;
@@ -27,13 +24,8 @@ export async function proveFleet(
   const api = createApi(local, stateDir);
   const until = async (what: string, done: () => Promise<boolean>) => {
     const from = performance.now();
-    while (!(await done())) {
-      const refusal = refused();
-      if (refusal) throw refusal;
-      if (performance.now() - from > PATIENCE_SECONDS * 1000)
-        throw new LocalError("FLEET_STUCK", { id, what, seconds: PATIENCE_SECONDS, logs: join(stateDir, "logs") });
-      await wait(LOOK_EVERY_MS);
-    }
+    const logs = join(stateDir, "logs");
+    await proveUntil(refused, done, () => new LocalError("FLEET_STUCK", { id, what, seconds: PATIENCE_SECONDS, logs }));
     return Math.round(performance.now() - from);
   };
   const name = `proof-${Date.now().toString(36)}`;

@@ -2,17 +2,14 @@
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as wait } from "node:timers/promises";
 import pg from "pg";
 import { createApi } from "./call-api.ts";
 import { LocalError } from "./errors.ts";
 import type { Progress } from "./progress.ts";
 import { proveFleet } from "./prove-fleet.ts";
+import { PATIENCE_SECONDS, proveUntil } from "./prove-until.ts";
 import type { Stack } from "./stack.ts";
 import type { Local } from "./state.ts";
-
-const PATIENCE_SECONDS = 60;
-const LOOK_EVERY_MS = 50;
 
 interface Volume {
   readonly id: string;
@@ -63,19 +60,18 @@ async function makeVolume(
     const volume = await api.call<Volume>("POST", "/volumes", { name, sizeGb: 1 });
     progress.note(`volume ${name} created through the API (answered in ${ms(performance.now() - from)})`);
     const told = new Set<string>();
-    const deadline = Date.now() + PATIENCE_SECONDS * 1000;
-    for (;;) {
-      const refusal = refused();
-      if (refusal) throw refusal;
-      const { status } = await api.call<Volume>("GET", `/volumes/${volume.id}`);
-      const phases = await readPhases(client, volume.id, stateDir);
+    let { status } = volume;
+    let phases: Phases | undefined;
+    const stuck = () => new LocalError("VOLUME_NOT_ACTIVE", { id: volume.id, status, seconds: PATIENCE_SECONDS, logs });
+    const active = async () => {
+      ({ status } = await api.call<Volume>("GET", `/volumes/${volume.id}`));
+      phases = await readPhases(client, volume.id, stateDir);
       tell(phases, told, progress);
-      if (status === "active" && phases?.finished_at) return done(phases, progress);
-      if (status === "failed" || Date.now() > deadline) {
-        throw new LocalError("VOLUME_NOT_ACTIVE", { id: volume.id, status, seconds: PATIENCE_SECONDS, logs });
-      }
-      await wait(LOOK_EVERY_MS);
-    }
+      if (status === "failed") throw stuck();
+      return status === "active" && phases?.finished_at != null;
+    };
+    await proveUntil(refused, active, stuck);
+    done(phases!, progress);
   } finally {
     await client.end();
   }

@@ -69,7 +69,7 @@ export function applyBeside(
   return engine.run(applySql(scopeOf(engine.registry, engine.registry.get(pipeline)), answers, beside));
 }
 
-/** What an active group's answer needs to be locked still: see the pipelines of related-tables.ts. */
+/** The part of an answer that says: all members of the active group must be locked still. */
 export const COMPLETE = { locks: ["active.members"] };
 
 /** A group whose pass holds all of its members. */

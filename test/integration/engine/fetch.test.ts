@@ -7,7 +7,7 @@ import { passes } from "../../support/passes.ts";
 import { counts, type TestPorts, testPorts } from "../../support/ports.ts";
 import { fetchRows } from "../../support/steps.ts";
 import { until } from "../../support/until.ts";
-import { wakeAt } from "../../support/upkeep.ts";
+import { setUpkeep, wakeAt } from "../../support/upkeep.ts";
 
 let engine: TestEngine;
 let ports: TestPorts;
@@ -195,8 +195,7 @@ test("a fetch that fails is reported and sends no hint: the schedule comes anywa
 });
 
 describe("the heartbeater", () => {
-  const beat = (ago: number) =>
-    engine.query("insert into millrace.upkeep values ('heartbeat', now() - make_interval(secs => $1))", [ago]);
+  const beat = (ago: number) => setUpkeep(engine, "heartbeat", ago);
 
   test.each([
     ["that was never heard of is started", undefined, 1],

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createOperator, type Database } from "../../../lib/index.ts";
 import { noteOrphanSql } from "../../../lib/sql/orphan.ts";
-import { ownDataApi } from "../../support/data-api-calls.ts";
 import { thingOf } from "../../support/endings.ts";
 import { createEngine, type TestEngine } from "../../support/engine.ts";
 import { type Gate, gate } from "../../support/gate.ts";
@@ -11,20 +10,14 @@ import { CHANGES, undoablePasses } from "../../support/undoable.ts";
 import { until } from "../../support/until.ts";
 
 let engine: TestEngine;
-let own: Awaited<ReturnType<typeof ownDataApi>>;
 let undone: unknown[];
 let inside: Gate;
 beforeAll(async () => {
   engine = await createEngine();
-  own = await ownDataApi();
 });
-afterAll(async () => {
-  await own.close();
-  await engine[Symbol.asyncDispose]();
-});
+afterAll(() => engine[Symbol.asyncDispose]());
 beforeEach(async () => {
   await engine.clear();
-  own.api.faults.clear();
   undone = [];
   inside = gate();
 });

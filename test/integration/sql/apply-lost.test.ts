@@ -4,6 +4,7 @@ import {
   applyBeside,
   FREE,
   hold,
+  lockedGroup,
   lockOf,
   lockRows,
   relatedGroup,
@@ -19,22 +20,14 @@ beforeAll(async () => {
 afterAll(() => engine?.[Symbol.asyncDispose]());
 beforeEach(() => engine.clear());
 
-/** A group whose pass holds its two members. */
-async function lockedGroup() {
-  const { id, members } = await engine.group(2);
-  const group = await takeRow(engine, "groups", id);
-  await lockRows(engine, "groups", [group]);
-  return { id, members: members as [string, string], group };
-}
-
 describe("an answer that names a related row which is not its own any more is contention", () => {
   test.each([
     ["held by somebody else", { owner: null }],
     ["held by the same owner under another token", { owner: "groups" }],
     ["reserved for the row", { owner: "groups", token: null, seconds: null }],
   ])("%s", async (_, lock) => {
-    const { members, group } = await lockedGroup();
-    await hold(engine, "members", members[0], lock);
+    const { members, group } = await lockedGroup(engine, 2);
+    await hold(engine, "members", members[0]!, lock);
     const beside = { related: [relatedGroup("members", group, members, { set: { note: "lost" } })] };
     expect(await applyBeside(engine, "groups", [group], {}, beside)).toMatchObject([{ result: "contention" }]);
     expect(await engine.query("select 1 from members where note is not null")).toEqual([]);
@@ -44,18 +37,18 @@ describe("an answer that names a related row which is not its own any more is co
     ["under another token", { owner: "groups" }],
     ["without one", { owner: "groups", token: null, seconds: null }],
   ])("held by the same owner %s, to be deleted", async (_, lock) => {
-    const { members, group } = await lockedGroup();
-    await hold(engine, "members", members[0], lock);
+    const { members, group } = await lockedGroup(engine, 2);
+    await hold(engine, "members", members[0]!, lock);
     const beside = { related: [relatedGroup("members", group, members, { delete: true })] };
     expect(await applyBeside(engine, "groups", [group], {}, beside)).toMatchObject([{ result: "contention" }]);
     expect(await engine.query("select 1 from members")).toHaveLength(2);
   });
 
   test("though the answer asks for the row as well", async () => {
-    const { members, group } = await lockedGroup();
-    await hold(engine, "members", members[0]);
+    const { members, group } = await lockedGroup(engine, 2);
+    await hold(engine, "members", members[0]!);
     const related = [relatedGroup("members", group, members, { set: { note: "lost" } })];
-    const requests = [requestGroup("members", group, [members[0]])];
+    const requests = [requestGroup("members", group, [members[0]!])];
     const [result] = await applyBeside(engine, "groups", [group], {}, { related, requests });
     expect(result).toMatchObject({ result: "contention" });
     expect(await engine.query("select 1 from members where note is not null")).toEqual([]);
@@ -63,8 +56,8 @@ describe("an answer that names a related row which is not its own any more is co
 });
 
 test("a request that comes meanwhile keeps its time when the answer finds contention, and is hinted", async () => {
-  const { id, members, group } = await lockedGroup();
-  await hold(engine, "members", members[0]);
+  const { id, members, group } = await lockedGroup(engine, 2);
+  await hold(engine, "members", members[0]!);
   await engine.query("update groups set wanted = 1, due_at = '2020-01-01' where id = $1", [id]);
   const beside = { related: [relatedGroup("members", group, members)] };
   const [result] = await applyBeside(engine, "groups", [group], {}, beside);
@@ -73,7 +66,7 @@ test("a request that comes meanwhile keeps its time when the answer finds conten
 });
 
 test("a repetition hints nobody for a related row that is held by now", async () => {
-  const { members, group } = await lockedGroup();
+  const { members, group } = await lockedGroup(engine, 2);
   await engine.query("update members set due_at = null");
   const beside = { related: [relatedGroup("members", group, members, { set: { status: "new" } })] };
   const [first] = await applyBeside(engine, "groups", [group], {}, beside);

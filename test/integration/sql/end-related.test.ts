@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { Beside } from "../../../lib/sql/apply.ts";
 import { endRows, itemOf } from "../../support/endings.ts";
 import {
   applyBeside,
@@ -12,7 +11,6 @@ import {
   takeRow,
 } from "../../support/related-steps.ts";
 import { createRelatedEngine, type RelatedEngine } from "../../support/related-tables.ts";
-import type { answer, Claimed } from "../../support/steps.ts";
 
 let engine: RelatedEngine;
 beforeAll(async () => {
@@ -20,9 +18,6 @@ beforeAll(async () => {
 });
 afterAll(() => engine?.[Symbol.asyncDispose]());
 beforeEach(() => engine.clear());
-
-const write = (pipeline: string, claimed: readonly Claimed[], changes: Parameters<typeof answer>[1], beside: Beside) =>
-  applyBeside(engine, pipeline, claimed, changes, beside);
 
 describe("the other endings", () => {
   test.each(["reset", "fail", "release"] as const)("%s unlocks the related rows", async (step) => {
@@ -74,7 +69,13 @@ describe("what an attempt that died has left locked", () => {
   test("is freed by an accepted answer", async () => {
     const { members, second } = await leave();
     expect((await lockRows(engine, "tasks", [second]))[0]!.related).toEqual({ members: [members[0]] });
-    const [result] = await write("tasks", [second], {}, { related: [relatedGroup("members", second, [members[0]!])] });
+    const [result] = await applyBeside(
+      engine,
+      "tasks",
+      [second],
+      {},
+      { related: [relatedGroup("members", second, [members[0]!])] },
+    );
     expect(result!.result).toBe("applied");
     for (const member of members) expect(await lockOf(engine, "members", member)).toEqual(FREE);
   });
@@ -110,7 +111,7 @@ describe("reserved children", () => {
 
   test("are let go by an accepted answer that did not need them", async () => {
     const { members, group } = await reserve();
-    expect((await write("groups", [group], {}, {}))[0]!.result).toBe("applied");
+    expect((await applyBeside(engine, "groups", [group], {}, {}))[0]!.result).toBe("applied");
     expect(await reserved(members)).toEqual(FREE);
   });
 

@@ -7,7 +7,6 @@ import { twice, writerOn } from "../../support/writers.ts";
 let engine: RelatedEngine;
 beforeAll(async () => {
   engine = await createRelatedEngine();
-  await engine.admin(`alter role millrace_app in database ${engine.database.name} set lock_timeout = '2s'`);
 });
 afterAll(() => engine[Symbol.asyncDispose]());
 beforeEach(() => engine.clear());

@@ -1,9 +1,9 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: it is source text
 import type { Mutation } from "../mutation.ts";
-import { real } from "../test-files.ts";
+import { real, sql } from "../test-files.ts";
 
 const file = "lib/sql/apply.ts";
-const test = (aspect: string) => [`test/integration/sql/apply${aspect}.test.ts`];
+const test = (aspect: string) => sql(`apply${aspect}`);
 
 export const mutations: readonly Mutation[] = [
   {

@@ -1,8 +1,9 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: it is source text
 import type { Mutation } from "../mutation.ts";
+import { sql } from "../test-files.ts";
 
 const file = "lib/sql/fetch.ts";
-const test = (aspect: string) => [`test/integration/sql/fetch${aspect}.test.ts`];
+const test = (aspect: string) => sql(`fetch${aspect}`);
 
 export const mutations: readonly Mutation[] = [
   {
